@@ -20,7 +20,7 @@ from tests.test_record import record as recorded
 CASES = Path(__file__).parent / "cases"
 RECORDS = sorted(found.parent for found in CASES.glob("*/*/qstat.xml"))
 OF_OWNERS = [
-    CASES / "eligibility" / "those-on-an-access-list-scale-and-others-do-not",
+    CASES / "eligibility" / "only-jobs-of-users-on-the-access-list-count",
     CASES / "quarantine" / "one-owners-missing-directories-are-only-reported",
 ]
 RECORDED = Path(__file__).parent / "sge" / "recorded"

@@ -20,7 +20,7 @@ IMPORTS = {"tests/sge/test_qstat.py": {"sge.qstat"}, "tests/web/test_serve.py": 
         (["tests/sge/test_qhost.py"], ["tests/sge/test_qhost.py"]),
         (["tests/properties/test_placement.py"], ["tests/properties/test_placement.py"]),
         (["docs/operate.md", "README.md"], ["tests/test_docs.py"]),
-        (["tests/cases/limits/paused-launches-nothing/expect.toml"], ["tests/cases"]),
+        (["tests/cases/limits/a-pause-launches-nothing/expect.toml"], ["tests/cases"]),
     ),
 )
 def test_a_change_selects_its_tests(changed: list[str], tests: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Runs every case: a record folder with an `expect.toml` that says what the plan made of it must be, and why."""
+"""Runs every case: a record folder with an `expect.toml` that defines what the plan made of it must be, and why."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ KNOWN = frozenset({"why", "sentence", "actions", "never", "jobs", "workers", "no
 def test_case(case: Path) -> None:
     record = whole(str(case.relative_to(HERE)))
     snapshot = read_record(record)
-    told = document(snapshot, plan(snapshot), {}, by_job=True, zone=snapshot.cluster.zone)
-    PlanDocument.model_validate(json.loads(json.dumps(told)))
-    differences = list(contradictions(tomllib.loads((case / "expect.toml").read_text()), told))
-    assert not differences, "\n".join((*differences, "", json.dumps(told, indent=1)))
+    shown = document(snapshot, plan(snapshot), {}, by_job=True, zone=snapshot.cluster.zone)
+    PlanDocument.model_validate(json.loads(json.dumps(shown)))
+    differences = list(contradictions(tomllib.loads((case / "expect.toml").read_text()), shown))
+    assert not differences, "\n".join((*differences, "", json.dumps(shown, indent=1)))
 
 
 def test_every_folder_of_files_is_a_case() -> None:
@@ -41,7 +41,7 @@ def test_every_folder_of_files_is_a_case() -> None:
     assert folders == set(CASES)
 
 
-def test_no_case_repeats_what_the_shared_cell_says() -> None:
+def test_no_case_repeats_a_file_of_the_shared_cell() -> None:
     shared = [path.relative_to(CELL) for path in CELL.rglob("*") if path.is_file()]
     own = [(case, name) for case in CASES for name in shared if (case / name).exists()]
     assert [case / name for case, name in own if (case / name).read_bytes() == (CELL / name).read_bytes()] == []
@@ -53,32 +53,32 @@ def test_every_kind_of_action_is_planned_in_a_case() -> None:
     assert {kind.kind for kind in get_args(Action)} - kinds == IN_NO_CASE
 
 
-def contradictions(expected: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[str]:
-    """What the document says otherwise than expected. tests/cases/README.md tells what each field means."""
+def contradictions(expected: Mapping[str, Any], shown: Mapping[str, Any]) -> Iterator[str]:
+    """Where the document differs from what is expected. tests/cases/README.md explains each field."""
     if unknown := expected.keys() - KNOWN:
         yield f"expect.toml: unknown {', '.join(sorted(unknown))}"
     if not expected.get("why"):
         yield "expect.toml: why is this so?"
-    if "sentence" in expected and expected["sentence"] != told["sentence"]:
-        yield f"sentence: {told['sentence']!r} is not {expected['sentence']!r}"
+    if "sentence" in expected and expected["sentence"] != shown["sentence"]:
+        yield f"sentence: {shown['sentence']!r} is not {expected['sentence']!r}"
     if "actions" in expected:
-        wanted, done = expected["actions"], told["actions"]
-        if len(wanted) != len(done):
-            yield f"actions: {[action['kind'] for action in done]} are not {[action['kind'] for action in wanted]}"
-        for index, (want, action) in enumerate(zip(wanted, done, strict=False)):
+        required, planned = expected["actions"], shown["actions"]
+        if len(required) != len(planned):
+            yield f"actions: {[action['kind'] for action in planned]} are not {[action['kind'] for action in required]}"
+        for index, (want, action) in enumerate(zip(required, planned, strict=False)):
             yield from (f"actions[{index}].{difference}" for difference in mismatches(want, action))
     yield from (
-        f"actions: never {action['kind']}" for action in told["actions"] if action["kind"] in expected.get("never", ())
+        f"actions: never {action['kind']}" for action in shown["actions"] if action["kind"] in expected.get("never", ())
     )
     for want in expected.get("jobs", ()):
-        rows = [row for row in told["shapes"] if row["jobs"][0].partition(".")[0] == want["job"]]
+        rows = [row for row in shown["shapes"] if row["jobs"][0].partition(".")[0] == want["job"]]
         yield from absent(f"job {want['job']}", {key: want[key] for key in want.keys() - {"job"}}, rows)
     for want in expected.get("workers", ()):
         yield from absent(
-            f"worker {want['name']}", want, [row for row in told["workers"] if row["name"] == want["name"]]
+            f"worker {want['name']}", want, [row for row in shown["workers"] if row["name"] == want["name"]]
         )
     for code in expected.get("notes", ()):
-        if not any(code in codes(note) for note in told["notes"]):
+        if not any(code in codes(note) for note in shown["notes"]):
             yield f"notes: no {code}"
 
 
@@ -97,7 +97,7 @@ def mismatches(want: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[str]
                 yield f"reason: {' '.join(codes(got['reason']))} has no {value}"
         elif field == "says":
             if not any(value in sentence for sentence in sentences(got["reason"])):
-                yield f"reason: {'; '.join(sentences(got['reason']))!r} does not say {value!r}"
+                yield f"reason: {'; '.join(sentences(got['reason']))!r} does not contain {value!r}"
         elif got.get(field) != value:
             yield f"{field}: {got.get(field)!r} is not {value!r}"
 

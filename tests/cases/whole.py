@@ -1,6 +1,6 @@
 """A case as a whole record: the files of the cell that all cases share, `tests/cases/cell/`, with its own over them.
 
-`python -m tests.cases.whole SUBJECT/CASE DIRECTORY` writes one, to be looked at with `sge-autoscaler plan --from`.
+`python -m tests.cases.whole SUBJECT/CASE DIRECTORY` writes one, for `sge-autoscaler plan --from`.
 """
 
 from __future__ import annotations

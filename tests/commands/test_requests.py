@@ -337,7 +337,7 @@ def test_an_unusable_configured_socket_is_an_error(environ: dict[str, str], tmp_
 
 
 def test_buckets_names_the_request_whose_machine_type_is_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
-    record = whole("requests/a-machine-type-that-nobody-has-launches-nothing-and-says-so")
+    record = whole("requests/a-machine-type-not-offered-launches-nothing-and-is-reported")
     main(["buckets", "--from", str(record)])
     assert (
         "the provider offers nothing of what is requested for execute: c3.xlarge; requested by standard"

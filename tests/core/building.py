@@ -1,6 +1,6 @@
-"""Builds snapshots that read as the situation they stand for: `a_snapshot(a_job(slots=4), a_worker("w1", idle=60))`.
+"""Builds snapshots from the objects in them: `a_snapshot(a_job(slots=4), a_worker("w1", idle=60))`.
 
-The world is one queue `main.q` with node array `execute` of m5.large (2 cores, 8 GiB) unless said otherwise, at NOW.
+The cell has one queue `main.q` with node array `execute` of m5.large (2 cores, 8 GiB) unless given otherwise, at NOW.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class AWorker:
 
 @dataclass(frozen=True)
 class Details:
-    """What `qstat -j` told."""
+    """What `qstat -j` printed."""
 
     details: tuple[JobDetail, ...]
 
@@ -169,7 +169,7 @@ def a_machine(
     note: WorkerNote | None = None,
     **worker: Any,
 ) -> AWorker:
-    """A machine that is no execution host (yet, or any more)."""
+    """A machine that is not an execution host (yet, or any more)."""
     worker_id = worker.pop("id", f"i-{name or 'new'}")
     array = worker.pop("node_array", "execute")
     return AWorker(Worker(worker_id, type_, array, state, NOW - age, name, **worker), None, note)
@@ -192,7 +192,7 @@ def a_worker(
 ) -> AWorker:
     """A worker of ours that is an execution host: in service, or with a `mark` disabled by us this many seconds ago.
 
-    `idle`, `empty`: seconds for which earlier looks saw it so. `known=False`: we have no note of it.
+    `idle`, `empty`: seconds for which earlier observations showed it so. `known=False`: memory has no note of it.
     """
     if states is None:
         states = "d" if mark else ""
@@ -246,7 +246,7 @@ def a_quota(*rules: QuotaRule, enabled: bool = True) -> QuotaSet:
     return QuotaSet("set", enabled, rules)
 
 
-def looked_at(*numbers: int, **detail: Any) -> Details:
+def details_of(*numbers: int, **detail: Any) -> Details:
     return Details(tuple(JobDetail(number, looked_at=NOW - 10, **detail) for number in numbers))
 
 
@@ -272,7 +272,7 @@ def a_snapshot(
     complexes: Mapping[str, Complex] | None = None,
     **array: Any,
 ) -> Snapshot:
-    """A whole world of these things. `array` are fields of the node array's policy, `queue` of the queue's."""
+    """A snapshot of these things. `array` are fields of the node array's policy, `queue` of the queue's."""
     workers = [thing for thing in things if isinstance(thing, AWorker)]
     hosts = [thing for thing in things if isinstance(thing, ExecutionHost)]
     hosts += [worker.host for worker in workers if worker.host is not None]
@@ -343,7 +343,7 @@ def verdict_of(plan: Plan, name: str) -> WorkerVerdict:
     return next(verdict for verdict in plan.workers if verdict.name == name)
 
 
-def told(plan: Plan, name: str) -> tuple[str, Code]:
+def verdict_and_code(plan: Plan, name: str) -> tuple[str, Code]:
     """A worker's verdict and its reason's code."""
     verdict = verdict_of(plan, name)
     return verdict.verdict, verdict.reason.code
@@ -353,7 +353,7 @@ def category_of(plan: Plan, job: int = 1) -> JobCategoryVerdict:
     return next(verdict for verdict in plan.job_categories if job in verdict.jobs)
 
 
-def fate(plan: Plan, job: int = 1) -> Code:
+def reason_code(plan: Plan, job: int = 1) -> Code:
     return category_of(plan, job).reason.code
 
 
@@ -362,5 +362,5 @@ def codes(reason: Reason) -> list[Code]:
     return [reason.code, *(code for link in reason.trail for code in codes(link))]
 
 
-def noted(plan: Plan) -> list[Code]:
+def note_codes(plan: Plan) -> list[Code]:
     return [code for note in plan.notes for code in codes(note)]

@@ -27,9 +27,9 @@ from tests.core.building import (
     a_worker,
     category_of,
     codes,
-    fate,
+    details_of,
     launched,
-    looked_at,
+    reason_code,
 )
 
 LISTS = {
@@ -48,7 +48,7 @@ def snapshot(*things: Thing, access: Access = OPEN, **changes: Any) -> Snapshot:
 
 
 def judged(job: dict[str, Any], detail: dict[str, Any], **cell: Any) -> Plan:
-    return plan(snapshot(a_job(**job), looked_at(1, **{"group": "users", **detail}), **cell))
+    return plan(snapshot(a_job(**job), details_of(1, **{"group": "users", **detail}), **cell))
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,8 @@ def judged(job: dict[str, Any], detail: dict[str, Any], **cell: Any) -> Plan:
         (Access(xuser_lists=("unread",)), "ann", "users", Code.ACCESS_UNKNOWN),
     ),
 )
-def test_access_lists_are_judged_as_the_scheduler_does(
-    access: Access, owner: str, group: str, expected: Code | None
-) -> None:
-    found = fate(judged({"owner": owner}, {"group": group}, access=access))
+def test_access_lists_apply_as_in_the_scheduler(access: Access, owner: str, group: str, expected: Code | None) -> None:
+    found = reason_code(judged({"owner": owner}, {"group": group}, access=access))
     assert found is (expected or Code.EXPIRED)
 
 
@@ -88,19 +86,19 @@ def test_access_lists_are_judged_as_the_scheduler_does(
         (Access(xprojects=("blue",)), "", None),
     ),
 )
-def test_projects_are_judged_as_the_scheduler_does(access: Access, project: str, expected: Code | None) -> None:
-    assert fate(judged({}, {"project": project}, access=access)) is (expected or Code.EXPIRED)
+def test_projects_apply_as_in_the_scheduler(access: Access, project: str, expected: Code | None) -> None:
+    assert reason_code(judged({}, {"project": project}, access=access)) is (expected or Code.EXPIRED)
 
 
-def test_a_set_that_is_no_access_list_refuses_nobody_on_a_host_or_pe() -> None:
+def test_a_department_denies_access_to_a_queue_but_not_to_a_host() -> None:
     rights = Rights(LISTS, restricts=True)
     access = Access(xuser_lists=("dept",))
     assert rights.refusal("host h1", access, JobRequest("qw", owner="ann")) is None
     assert rights.refusal("main.q", access, JobRequest("qw", owner="ann"), is_queue=True) is not None
 
 
-def test_jobs_of_one_request_whose_owners_differ_in_rights_are_not_merged() -> None:
-    things = (a_job(1, owner="ann"), a_job(2, owner="bob"), looked_at(1, 2, group="users"))
+def test_equal_jobs_of_owners_with_different_rights_are_separate_categories() -> None:
+    things = (a_job(1, owner="ann"), a_job(2, owner="bob"), details_of(1, 2, group="users"))
     made = plan(snapshot(*things, access=Access(user_lists=("staff",))))
     assert [(verdict.counted, verdict.count) for verdict in sorted(made.job_categories, key=lambda one: one.jobs)] == [
         (True, 1),
@@ -108,36 +106,36 @@ def test_jobs_of_one_request_whose_owners_differ_in_rights_are_not_merged() -> N
     ]
 
 
-def test_what_was_not_looked_at_does_not_count_where_a_list_names_groups() -> None:
+def test_a_job_without_qstat_j_details_does_not_count_if_a_list_names_groups() -> None:
     made = plan(snapshot(a_job(owner="ann"), access=Access(user_lists=("staff",))))
-    assert fate(made) is Code.NOT_READ_YET
+    assert reason_code(made) is Code.NOT_READ_YET
 
 
-def test_nothing_is_looked_at_where_lists_name_users_alone() -> None:
+def test_a_job_without_qstat_j_details_counts_if_lists_name_only_users() -> None:
     made = plan(snapshot(a_job(owner="bob"), access=Access(user_lists=("guests",))))
-    assert fate(made) is Code.EXPIRED
+    assert reason_code(made) is Code.EXPIRED
 
 
-def test_lists_of_the_workers_host_group_count_for_workers() -> None:
+def test_access_lists_of_the_workers_host_group_apply_to_workers() -> None:
     by_host = {"@allhosts": {"user_lists": ("guests",)}}
-    made = [fate(judged({"owner": owner}, {}, by_host=by_host)) for owner in ("ann", "bob")]
+    made = [reason_code(judged({"owner": owner}, {}, by_host=by_host)) for owner in ("ann", "bob")]
     assert made == [Code.NO_ACCESS, Code.EXPIRED]
 
 
-def test_lists_of_the_global_host_count_for_every_host() -> None:
+def test_access_lists_of_the_global_host_apply_to_workers() -> None:
     made = judged({"owner": "bob"}, {}, global_access=Access(user_lists=("staff",)))
-    assert fate(made) is Code.NO_ACCESS
+    assert reason_code(made) is Code.NO_ACCESS
 
 
-def test_a_free_host_that_shuts_the_job_out_is_no_supply() -> None:
+def test_a_free_host_that_denies_access_to_the_job_is_not_supply() -> None:
     def beside(host: ExecutionHost, owner: str) -> dict[str, int]:
-        return launched(plan(snapshot(a_job(owner=owner), looked_at(1, group="users"), host)))
+        return launched(plan(snapshot(a_job(owner=owner), details_of(1, group="users"), host)))
 
-    closed = replace(a_host("h1"), access=Access(user_lists=("staff",)))
-    assert [beside(closed, owner) for owner in ("ann", "bob")] == [{}, {"m5.large": 1}]
+    restricted = replace(a_host("h1"), access=Access(user_lists=("staff",)))
+    assert [beside(restricted, owner) for owner in ("ann", "bob")] == [{}, {"m5.large": 1}]
 
 
-def test_what_a_queue_says_of_a_host_holds_before_what_it_says_of_its_group() -> None:
+def test_a_queues_access_list_for_a_host_overrides_the_one_for_its_host_group() -> None:
     """Main.q is open to guests on workers, and on h1 to staff alone: only ann's job finds h1 free."""
     by_host = {"h1": {"user_lists": ("staff",)}, "@others": {"user_lists": ("guests",)}}
     lists = Rights(LISTS, restricts=True)
@@ -149,12 +147,12 @@ def test_what_a_queue_says_of_a_host_holds_before_what_it_says_of_its_group() ->
     assert barred == [["h2"], ["h1"]]
 
 
-def test_of_several_pes_one_that_lets_the_job_in_is_taken() -> None:
+def test_a_pe_wildcard_uses_a_pe_that_grants_access() -> None:
     pes = {**PES, "mpi": replace(PES["mpi"], user_lists=("guests",))}
     made = judged({"slots": 4, "pe": "m*", "owner": "ann"}, {}, pes=pes)
-    assert fate(made) in (Code.EXPIRED, Code.CAPPED, Code.NO_TYPE_FITS, Code.TOO_MANY_HOSTS)
+    assert reason_code(made) in (Code.EXPIRED, Code.CAPPED, Code.NO_TYPE_FITS, Code.TOO_MANY_HOSTS)
     alone = judged({"slots": 2, "pe": "mpi", "owner": "ann"}, {}, pes=pes)
-    assert fate(alone) is Code.NO_ACCESS
+    assert reason_code(alone) is Code.NO_ACCESS
 
 
 @pytest.mark.parametrize(
@@ -175,11 +173,11 @@ def test_of_several_pes_one_that_lets_the_job_in_is_taken() -> None:
         (QuotaRule({"slots": "0"}, pes=("!*",)), {"project": ""}, Code.BEYOND_QUOTA),
     ),
 )
-def test_quotas_of_lists_and_projects_hold_as_the_scheduler_has_it(
+def test_quotas_of_lists_and_projects_apply_as_in_the_scheduler(
     rule: QuotaRule, detail: dict[str, Any], expected: Code
 ) -> None:
-    things = (a_job(owner="ann"), looked_at(1, **{"group": "users", **detail}), a_quota(rule))
-    assert fate(plan(snapshot(*things))) is expected
+    things = (a_job(owner="ann"), details_of(1, **{"group": "users", **detail}), a_quota(rule))
+    assert reason_code(plan(snapshot(*things))) is expected
 
 
 @pytest.mark.parametrize(
@@ -187,55 +185,55 @@ def test_quotas_of_lists_and_projects_hold_as_the_scheduler_has_it(
     (("blue", Code.BEYOND_QUOTA), ("green", Code.EXPIRED), (None, Code.BEYOND_QUOTA)),
 )
 @pytest.mark.parametrize("each", (frozenset(), frozenset({"projects"})))
-def test_a_quota_counts_what_running_jobs_of_the_project_hold(
+def test_a_quota_counts_slots_of_the_projects_running_jobs(
     running: str | None, expected: Code, each: frozenset[str]
 ) -> None:
     """A running job whose project is not known yet is taken to be of any."""
     rule = QuotaRule({"slots": "1"}, projects=("*",) if each else ("blue",), each=each)
-    known = (looked_at(9000, group="users", project=running),) if running is not None else ()
-    things = (a_job(), looked_at(1, group="users", project="blue"), a_worker("w1", used=1), a_quota(rule), *known)
+    known = (details_of(9000, group="users", project=running),) if running is not None else ()
+    things = (a_job(), details_of(1, group="users", project="blue"), a_worker("w1", used=1), a_quota(rule), *known)
     made = plan(snapshot(*things))
-    assert (fate(made) is Code.BEYOND_QUOTA) is (expected is Code.BEYOND_QUOTA)
+    assert (reason_code(made) is Code.BEYOND_QUOTA) is (expected is Code.BEYOND_QUOTA)
 
 
-def test_nothing_is_rented_for_a_job_of_a_reservation() -> None:
-    things = (a_job(), looked_at(1, group="users", reservation=7), a_host(reserved=1))
+def test_nothing_is_launched_for_a_job_of_an_advance_reservation() -> None:
+    things = (a_job(), details_of(1, group="users", reservation=7), a_host(reserved=1))
     made = plan(snapshot(*things))
-    assert (fate(made), launched(made)) == (Code.ADVANCE_RESERVATION, {})
+    assert (reason_code(made), launched(made)) == (Code.ADVANCE_RESERVATION, {})
 
 
-def test_a_job_that_its_list_lets_in_is_judged_like_any_other() -> None:
+def test_a_job_with_access_may_be_found_unsatisfiable() -> None:
     allowed = judged({"owner": "ann", "slots": 500}, {}, access=Access(user_lists=("staff",)))
     assert set(allowed.memory.suspicions) == {1}
 
 
-def test_a_job_is_left_alone_while_another_queue_might_yet_let_it_in() -> None:
+def test_a_job_is_not_proven_unsatisfiable_if_a_restricted_queue_could_run_it() -> None:
     """What stands on that queue's lists may change; until then nothing is proven against the job."""
-    things = (a_job(owner="bob", slots=64), looked_at(1, group="users"), a_host("fat", slots=64, queue="big.q"))
+    things = (a_job(owner="bob", slots=64), details_of(1, group="users"), a_host("fat", slots=64, queue="big.q"))
     made = a_snapshot(*things, queues={"main.q": MAIN, "big.q": replace(MAIN, name="big.q", access=STAFF_ONLY)})
     verdict = category_of(plan(replace(made, cluster=replace(made.cluster, access_lists=LISTS))))
     assert {Code.UNPROVEN, Code.RESTRICTED_QUEUE} <= set(codes(verdict.reason))
 
 
-def test_a_job_that_a_list_shuts_out_is_never_doubted() -> None:
-    """500 slots on workers of 2 could never run; but that it waits for a list is all that is said of it."""
+def test_a_job_without_access_is_never_suspected_to_be_unsatisfiable() -> None:
+    """500 slots on workers of 2 could never run; but its only reason is the access list."""
     made = judged({"owner": "bob", "slots": 500}, {}, access=Access(user_lists=("staff",)))
-    assert (fate(made), made.actions, dict(made.memory.suspicions)) == (Code.NO_ACCESS, (), {})
+    assert (reason_code(made), made.actions, dict(made.memory.suspicions)) == (Code.NO_ACCESS, (), {})
 
 
 @pytest.mark.parametrize(
     ("group", "expected"), (("physics", Code.BEYOND_QUOTA), ("users", None), (None, Code.BEYOND_QUOTA))
 )
-def test_a_quota_counts_what_running_jobs_of_a_group_on_its_list_hold(group: str | None, expected: Code | None) -> None:
+def test_a_quota_counts_slots_of_running_jobs_of_a_listed_group(group: str | None, expected: Code | None) -> None:
     worker = a_worker("w1", host=replace_owner(a_host("w1", used=1), "eve"))
     things = (
         a_job(owner="ann"),
-        looked_at(1, group="users"),
+        details_of(1, group="users"),
         worker,
         a_quota(QuotaRule({"slots": "1"}, users=("@staff",))),
     )
-    known = () if group is None else (looked_at(9000, group=group),)
-    assert (fate(plan(snapshot(*things, *known))) is Code.BEYOND_QUOTA) is (expected is Code.BEYOND_QUOTA)
+    known = () if group is None else (details_of(9000, group=group),)
+    assert (reason_code(plan(snapshot(*things, *known))) is Code.BEYOND_QUOTA) is (expected is Code.BEYOND_QUOTA)
 
 
 def replace_owner(host: ExecutionHost, owner: str) -> ExecutionHost:
@@ -244,11 +242,11 @@ def replace_owner(host: ExecutionHost, owner: str) -> ExecutionHost:
     return replace(host, instances=tuple(instances))
 
 
-# -- what to ask qstat -j -----------------------------------------------------------------------------------------
+# -- which jobs qstat -j is run for -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("needs", "known", "wanted"),
+    ("needs", "known", "expected"),
     (
         (Needs(), {}, ()),
         (Needs(group=True), {}, (1,)),
@@ -265,19 +263,21 @@ def replace_owner(host: ExecutionHost, owner: str) -> ExecutionHost:
         (Needs(ckpt=True), {"group": "users", "ckpt": "", "age": 3600.0}, (1,)),
     ),
 )
-def test_jobs_are_asked_about_where_it_makes_a_difference(
-    needs: Needs, known: dict[str, Any], wanted: tuple[int, ...]
+def test_qstat_j_is_run_for_jobs_whose_details_matter(
+    needs: Needs, known: dict[str, Any], expected: tuple[int, ...]
 ) -> None:
     made = a_snapshot(a_job())
     details = {}
     if known:
-        looked = NOW - known.get("age", 10.0)
-        details = {1: replace(looked_at(1, group=known["group"], ckpt=known.get("ckpt")).details[0], looked_at=looked)}
+        read_at = NOW - known.get("age", 10.0)
+        details = {
+            1: replace(details_of(1, group=known["group"], ckpt=known.get("ckpt")).details[0], looked_at=read_at)
+        }
     memory = Memory(details=details)
-    assert details_wanted(made.cluster.job_categories, memory, made.policy, NOW, needs) == wanted
+    assert details_wanted(made.cluster.job_categories, memory, made.policy, NOW, needs) == expected
 
 
-def test_what_was_looked_at_is_remembered_of_running_jobs_that_quotas_count() -> None:
+def test_qstat_j_details_of_running_jobs_are_remembered_if_a_quota_counts_them() -> None:
     rule = a_quota(QuotaRule({"slots": "9"}, projects=("blue",)))
-    made = plan(snapshot(a_worker("w1", used=1), looked_at(9000, group="users", project="blue"), rule))
+    made = plan(snapshot(a_worker("w1", used=1), details_of(9000, group="users", project="blue"), rule))
     assert set(made.memory.details) == {9000}

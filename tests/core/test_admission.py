@@ -1,4 +1,4 @@
-"""Only what the request alone shows to be impossible is refused at submission; whatever else there is, is accepted."""
+"""A job is refused at submission only if its request alone shows that it is unsatisfiable."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def code(job: Any, *things: Any, **world: Any) -> Code | None:
         (a_job(slots=64, tasks="1-9:1", count=9), Code.TOO_LARGE_FOR_ONE_HOST),
     ),
 )
-def test_what_no_allowed_cluster_could_run_is_refused(job: Any, expected: Code) -> None:
+def test_an_unsatisfiable_job_is_refused(job: Any, expected: Code) -> None:
     assert code(job) is expected
 
 
@@ -86,7 +86,7 @@ def test_what_no_allowed_cluster_could_run_is_refused(job: Any, expected: Code) 
         a_job(slots=64, hard={"h_rt": "48:00:00"}),
     ),
 )
-def test_what_may_run_or_is_not_understood_is_accepted(job: Any) -> None:
+def test_a_job_that_may_run_or_is_not_understood_is_accepted(job: Any) -> None:
     queues = {"main.q": replace(MAIN, limits={"h_rt": "24:00:00"})}
     assert code(job, queues=queues) is None
 
@@ -117,7 +117,7 @@ def test_what_may_run_or_is_not_understood_is_accepted(job: Any) -> None:
         "no worker allowed",
     ),
 )
-def test_where_the_request_does_not_decide_it_is_accepted(world: dict[str, Any]) -> None:
+def test_a_job_is_accepted_if_its_request_alone_does_not_decide(world: dict[str, Any]) -> None:
     assert code(TOO_LARGE, **world) is None
 
 
@@ -130,43 +130,43 @@ def test_where_the_request_does_not_decide_it_is_accepted(world: dict[str, Any])
     ),
     ids=("no quota", "sold out", "price not known"),
 )
-def test_a_type_that_cannot_be_had_now_counts_as_allowed(bucket: dict[str, Any]) -> None:
+def test_a_currently_unavailable_type_counts_as_allowed(bucket: dict[str, Any]) -> None:
     limits = Limits(max_workers=2, max_price_per_hour=5.0)
     assert code(a_job(slots=32), a_bucket(X8LARGE, **bucket), limits=limits) is None
 
 
-def test_a_persistent_host_that_is_large_enough_saves_a_job() -> None:
+def test_a_job_that_fits_on_a_persistent_host_is_accepted() -> None:
     assert code(TOO_LARGE, a_host("big", slots=64, used=3, states="au", heard=False)) is None
 
 
-def test_persistent_hosts_of_one_kind_count_together() -> None:
+def test_equal_persistent_hosts_count_together() -> None:
     hosts = [a_host(f"h{number}", slots=8) for number in range(4)]
     assert code(a_job(slots=352, pe="mpi"), *hosts) is None
     assert code(a_job(slots=353, pe="mpi"), *hosts) is Code.TOO_MANY_SLOTS
 
 
-def test_a_worker_of_a_type_that_is_no_longer_allowed_saves_a_job() -> None:
+def test_a_job_that_fits_on_a_worker_of_a_no_longer_allowed_type_is_accepted() -> None:
     worker = a_worker("w1", type_=replace(X8LARGE, name="x1.big", family="x1", vcpus=64))
     assert code(TOO_LARGE, worker) is None
 
 
-def test_memory_of_a_host_that_its_execd_reports_may_be_more_when_nothing_runs_there() -> None:
+def test_a_job_is_accepted_if_its_memory_is_a_load_value_that_may_rise() -> None:
     host = a_host("h1", consumables={"h_vmem": str(2 * GIB)}, load={"h_vmem": str(2 * GIB)})
     assert code(a_job(hard={"h_vmem": "500G"}), host) is None
 
 
-def test_memory_that_jobs_took_by_default_may_be_free_when_nothing_runs_there() -> None:
+def test_a_job_is_accepted_if_running_jobs_may_hold_its_memory_by_default() -> None:
     complexes = {**COMPLEXES, "h_vmem": replace(COMPLEXES["h_vmem"], default="300G")}
     host = a_host("h1", used=1, consumables={"h_vmem": "1G"})
     assert code(a_job(hard={"h_vmem": "200G"}), host, complexes=complexes) is None
 
 
 @pytest.mark.parametrize("name", ("lic", "scratch"))
-def test_a_licence_of_the_whole_cluster_refuses_nobody(name: str) -> None:
+def test_a_consumable_of_the_global_host_refuses_no_job(name: str) -> None:
     assert code(a_job(hard={name: "99"}), global_consumables={name: "1"}) is None
 
 
-def test_a_wildcard_is_refused_only_where_every_parallel_environment_refuses() -> None:
+def test_a_pe_wildcard_is_refused_only_if_every_matching_pe_would_be() -> None:
     job = a_job(slots=64, pe="*")
     assert code(job) is None
     one_host = {name: PES[name] for name in ("local",)} | {"single": ParallelEnvironment("single", 99999, "$pe_slots")}
@@ -176,21 +176,21 @@ def test_a_wildcard_is_refused_only_where_every_parallel_environment_refuses() -
     assert judged(job.ask, both) is not None
 
 
-def test_an_operator_who_only_wants_reports_has_nothing_refused() -> None:
+def test_no_job_is_refused_if_unsatisfiable_jobs_are_only_reported() -> None:
     snapshot = a_snapshot(**HYBRID)
     reporting = replace(snapshot, policy=replace(snapshot.policy, deadlock=DeadlockAnswer.REPORT))
     assert (judged(TOO_LARGE.ask, snapshot) is None, judged(TOO_LARGE.ask, reporting)) == (False, None)
 
 
-def test_a_thousand_hosts_of_one_kind_are_one_entry() -> None:
+def test_a_thousand_equal_hosts_are_one_entry() -> None:
     snapshot = a_snapshot(*(a_host(f"h{number}") for number in range(1000)))
     assert [group.count for group in admission_of(snapshot.cluster, snapshot.fleet, snapshot.policy).persistent] == [
         1000
     ]
 
 
-def test_what_runs_changes_nothing_of_it() -> None:
-    """Else it would be written and read anew in every pass."""
+def test_running_jobs_do_not_change_the_admission_data() -> None:
+    """Otherwise it would be written and read in every pass."""
     idle, busy = (a_snapshot(a_host("h1", slots=4, used=used), a_worker("w1", used=used)) for used in (0, 2))
     assert admission_of(idle.cluster, idle.fleet, idle.policy) == admission_of(busy.cluster, busy.fleet, busy.policy)
 
@@ -206,7 +206,7 @@ def test_what_runs_changes_nothing_of_it() -> None:
         a_job(slots=64, hard={"arch": "lx-amd64", "gpu": "2"}),
     ),
 )
-def test_the_sentence_is_the_one_that_plan_gives_for_the_same_job(job: Any) -> None:
+def test_a_refusal_has_the_text_that_plan_reports_for_the_job(job: Any) -> None:
     """What plan adds is how far its own proof has got."""
     snapshot = a_snapshot(job, a_host("h1", slots=1, queue="other.q"), a_worker("w1"), **HYBRID)
     reason = judged(job.ask, snapshot)
@@ -214,21 +214,21 @@ def test_the_sentence_is_the_one_that_plan_gives_for_the_same_job(job: Any) -> N
     assert text(plan(snapshot).job_categories[0].reason).startswith(f"{text(reason)}; not proven unsatisfiable")
 
 
-def test_a_queue_without_its_parallel_environment_saves_no_job() -> None:
+def test_a_large_queue_without_the_jobs_pe_does_not_make_it_accepted() -> None:
     other = Queue("other.q", ("@allhosts",), 64, pe_list=("mpi",))
     assert code(TOO_LARGE, queues={"main.q": MAIN, "other.q": other}) is Code.TOO_LARGE_FOR_ONE_HOST
 
 
-def test_what_was_ordered_before_a_type_was_ruled_out_saves_a_job() -> None:
+def test_a_job_that_fits_on_an_ordered_worker_of_a_no_longer_allowed_type_is_accepted() -> None:
     assert code(TOO_LARGE, an_order(type_=replace(X8LARGE, name="x1.big", family="x1", vcpus=64))) is None
 
 
-def test_an_instance_of_another_queue_gives_no_slots_to_ours() -> None:
+def test_slots_of_another_queue_do_not_make_a_job_accepted() -> None:
     other = QueueInstance("other.q", "h1", 64, 0, 0)
     assert code(TOO_LARGE, a_host("h1", more=(other,)), queues={"main.q": MAIN}) is Code.TOO_LARGE_FOR_ONE_HOST
 
 
-def test_consumables_that_a_queue_gives_are_not_asked_of_hosts() -> None:
+def test_a_consumable_that_the_queue_defines_is_not_required_of_hosts() -> None:
     queues = {"main.q": replace(MAIN, complex_values={"gpus": "4"})}
     assert COMPLEXES["gpus"].consumable is Consumable.PER_SLOT
     assert code(a_job(hard={"gpus": "2"}), queues=queues) is None

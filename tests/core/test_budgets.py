@@ -1,5 +1,5 @@
-"""Budgets of a month: told at 50, 80 and 100 %; then nothing, only the cheapest, or nothing more is launched. No worker
-ends for it.
+"""Budgets of a month: reported at 50, 80 and 100 %; then any, only the cheapest, or no workers are launched. No worker
+is terminated for it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from tests.core.building import (
     a_worker,
     acts,
     codes,
-    fate,
+    details_of,
     jobs,
-    looked_at,
-    noted,
+    note_codes,
+    reason_code,
 )
 
 CELL = Budget(Whose.CELL, "", 500.0)
@@ -57,15 +57,15 @@ def planned(action: BudgetAction, budget: Budget, spent: float, *things: Thing, 
 
 
 @pytest.mark.parametrize(
-    ("spent", "told"), ((0.0, 0), (249.99, 0), (250.0, 50), (399.9, 50), (400.0, 80), (500.0, 100), (9e9, 100))
+    ("spent", "expected"), ((0.0, 0), (249.99, 0), (250.0, 50), (399.9, 50), (400.0, 80), (500.0, 100), (9e9, 100))
 )
-def test_three_levels_are_told(spent: float, told: int) -> None:
-    assert level(CELL, Spending({"the cell": spent})) == told
+def test_budget_levels_of_50_80_and_100_percent_are_noted(spent: float, expected: int) -> None:
+    assert level(CELL, Spending({"the cell": spent})) == expected
     levels = [note["level"] for note in planned(BudgetAction.WARN, CELL, spent).notes]
-    assert levels == ([told] if told else [])
+    assert levels == ([expected] if expected else [])
 
 
-def test_a_pass_says_a_level_once_and_the_next_one_anew() -> None:
+def test_a_budget_level_is_news_once_until_the_next_level() -> None:
     half, more, spent = (planned(BudgetAction.WARN, CELL, spent) for spent in (260.0, 270.0, 420.0))
     assert sentence(half, 1).endswith("; 50 % of the budget of the cell spent")
     assert news(half) == news(more) != news(spent)
@@ -74,21 +74,21 @@ def test_a_pass_says_a_level_once_and_the_next_one_anew() -> None:
 
 @pytest.mark.parametrize("action", BudgetAction)
 @pytest.mark.parametrize("budget", (CELL, ANN, WIND))
-def test_a_budget_that_is_not_spent_keeps_nothing_back(action: BudgetAction, budget: Budget) -> None:
+def test_a_budget_that_is_not_spent_prevents_no_launch(action: BudgetAction, budget: Budget) -> None:
     done = planned(
-        action, budget, budget.amount * 0.99, jobs(2, owner="ann"), looked_at(1, 2, group="users", project="wind")
+        action, budget, budget.amount * 0.99, jobs(2, owner="ann"), details_of(1, 2, group="users", project="wind")
     )
     assert acts(done) == [("launch", {"m5.large": 1})]
 
 
-def test_a_spent_budget_that_only_warns_keeps_nothing_back() -> None:
+def test_a_spent_budget_that_only_warns_prevents_no_launch() -> None:
     done = planned(BudgetAction.WARN, CELL, 600.0, jobs(2))
-    assert (acts(done), noted(done)) == ([("launch", {"m5.large": 1})], [Code.BUDGET_LEVEL])
+    assert (acts(done), note_codes(done)) == ([("launch", {"m5.large": 1})], [Code.BUDGET_LEVEL])
 
 
-def test_once_the_cells_budget_is_spent_nothing_is_launched_and_the_job_says_why() -> None:
+def test_with_the_cells_budget_spent_nothing_is_launched_and_jobs_have_that_reason() -> None:
     done = planned(BudgetAction.STOP, CELL, 500.0, jobs(2))
-    assert (acts(done), noted(done)) == ([], [Code.BUDGET_SPENT, Code.BUDGET_LEVEL])
+    assert (acts(done), note_codes(done)) == ([], [Code.BUDGET_SPENT, Code.BUDGET_LEVEL])
     (category,) = done.job_categories
     assert Code.BUDGET_SPENT in codes(category.reason)
     assert "nothing to do: the budget of the cell is spent (500 USD a month): nothing is launched until" in sentence(
@@ -96,18 +96,18 @@ def test_once_the_cells_budget_is_spent_nothing_is_launched_and_the_job_says_why
     )
 
 
-def test_where_nothing_waits_a_spent_budget_is_no_reason_for_doing_nothing() -> None:
+def test_without_pending_jobs_a_spent_budget_is_not_noted_as_the_cause() -> None:
     done = planned(BudgetAction.STOP, CELL, 500.0)
-    assert noted(done) == [Code.BUDGET_LEVEL]
+    assert note_codes(done) == [Code.BUDGET_LEVEL]
 
 
-def test_neither_floors_nor_requests_nor_swaps_launch_beyond_the_cells_budget() -> None:
-    wanted = Requests(sets=(RequestSet("mine", "ann", NOW, None, (Target("execute", count=2),)),))
+def test_min_workers_and_requests_launch_nothing_beyond_the_cells_budget() -> None:
+    requests = Requests(sets=(RequestSet("mine", "ann", NOW, None, (Target("execute", count=2),)),))
     floor = planned(BudgetAction.STOP, CELL, 500.0, limits=Limits(max_workers=9, min_workers=2))
-    snapshot = replace(a_snapshot(), requests=wanted)
+    snapshot = replace(a_snapshot(), requests=requests)
     asked = plan(under(snapshot, BudgetAction.STOP, it=(CELL, 500.0)))
     assert [acts(each) for each in (floor, asked)] == [[], []]
-    assert [Code.BUDGET_SPENT in noted(each) for each in (floor, asked)] == [True, True]
+    assert [Code.BUDGET_SPENT in note_codes(each) for each in (floor, asked)] == [True, True]
     assert launched_types(plan(snapshot)) == ["m5.large"]
 
 
@@ -115,7 +115,7 @@ def launched_types(done: Plan) -> list[str]:
     return [offer.type.name for one in done.actions if isinstance(one, Launch) for offer in one.candidates[0].offers]
 
 
-def test_no_busy_worker_ends_and_idle_ones_leave_as_ever_once_it_is_spent() -> None:
+def test_a_spent_budget_does_not_change_scale_down() -> None:
     busy = replace(
         a_host("w1", slots=2),
         instances=(QueueInstance("main.q", "w1", 2, 1, 0, "", (HostJob(7, "", "r", 1, "ann", NOW - 60),)),),
@@ -126,67 +126,67 @@ def test_no_busy_worker_ends_and_idle_ones_leave_as_ever_once_it_is_spent() -> N
 
 
 @pytest.mark.parametrize(("budget", "name"), ((ANN, "ann"), (WIND, "wind")))
-def test_nothing_is_launched_for_jobs_of_who_has_spent_theirs_and_others_go_on(budget: Budget, name: str) -> None:
+def test_with_a_users_or_projects_budget_spent_only_other_jobs_are_launched_for(budget: Budget, name: str) -> None:
     theirs, others = jobs(2, owner="ann"), jobs(2, first=10, owner="ben")
-    details = (looked_at(1, 2, group="users", project="wind"), looked_at(10, 11, group="users", project="sun"))
+    details = (details_of(1, 2, group="users", project="wind"), details_of(10, 11, group="users", project="sun"))
     done = planned(BudgetAction.STOP, budget, 100.0, theirs, others, *details)
     assert acts(done) == [("launch", {"m5.large": 1})]
-    assert (fate(done, 1), done.counted) == (Code.JOB_OVER_BUDGET, 2)
-    assert fate(done, 10) is not Code.JOB_OVER_BUDGET
+    assert (reason_code(done, 1), done.counted) == (Code.JOB_OVER_BUDGET, 2)
+    assert reason_code(done, 10) is not Code.JOB_OVER_BUDGET
     assert name in str(
         dict(next(category.reason for category in done.job_categories if 1 in category.jobs).facts)["owner"]
     )
 
 
-def test_of_a_user_only_stop_keeps_launches_back() -> None:
+def test_a_users_spent_budget_prevents_launches_only_with_stop() -> None:
     for action in (BudgetAction.WARN, BudgetAction.CHEAPEST):
         assert acts(planned(action, ANN, 999.0, jobs(2, owner="ann"))) == [("launch", {"m5.large": 1})]
 
 
 @pytest.mark.parametrize("budget", (ANN, WIND))
 @pytest.mark.parametrize(("owner", "project", "type_"), (("ann", "wind", "m5.xlarge"), ("ben", "sun", "m5.2xlarge")))
-def test_only_launches_for_jobs_of_a_spent_budget_are_of_the_cheapest(
+def test_only_launches_for_jobs_of_a_spent_budget_use_the_cheapest_type(
     budget: Budget, owner: str, project: str, type_: str
 ) -> None:
     waiting = a_job(tasks="1-8:1", count=8, waited=60, owner=owner)
-    detail = looked_at(1, group="users", project=project)
+    detail = details_of(1, group="users", project=project)
     offers = a_bucket(X2LARGE, price=1.0), a_bucket(XLARGE, price=0.1)
     hybrid = {"hybrid": True, "instance_type": "m5.2xlarge"}
     done = planned(BudgetAction.CHEAPEST, budget, 100.0, waiting, detail, *offers, **hybrid)
     assert launched_types(done) == [type_]
-    told = {verdict.bucket.instance_type: verdict.reason for verdict in done.buckets}
-    assert (dict(told["m5.2xlarge"].facts).get("owner") == budget.owner) is (owner == "ann")
+    reasons = {verdict.bucket.instance_type: verdict.reason for verdict in done.buckets}
+    assert (dict(reasons["m5.2xlarge"].facts).get("owner") == budget.owner) is (owner == "ann")
 
 
 @pytest.mark.parametrize("budget", (CELL, ANN))
-def test_while_it_is_not_known_what_is_spent_nothing_is_launched(budget: Budget) -> None:
+def test_nothing_is_launched_while_spending_is_unknown(budget: Budget) -> None:
     """As after a lost store: the budget may have been spent before."""
     snapshot = under(a_snapshot(jobs(2, owner="ann")), BudgetAction.STOP, it=(budget, 0.0))
     done = plan(replace(snapshot, spending=replace(snapshot.spending, known=False)))
     assert acts(done) == []
     assert Code.BUDGET_UNKNOWN in {
-        *noted(done),
+        *note_codes(done),
         *(code for category in done.job_categories for code in codes(category.reason)),
     }
 
 
-def test_only_the_cheapest_offer_is_launched_and_the_others_say_so() -> None:
+def test_with_cheapest_only_the_cheapest_offer_is_launched_and_others_have_that_reason() -> None:
     dear, cheap = a_bucket(X2LARGE, price=1.0), a_bucket(XLARGE, price=0.1)
-    things = (a_job(tasks="1-8:1", count=8, waited=60), looked_at(1), dear, cheap)
+    things = (a_job(tasks="1-8:1", count=8, waited=60), details_of(1), dear, cheap)
     hybrid = {"hybrid": True, "instance_type": "m5.2xlarge"}
     assert launched_types(planned(BudgetAction.CHEAPEST, CELL, 400.0, *things, **hybrid)) == ["m5.2xlarge"]
     done = planned(BudgetAction.CHEAPEST, CELL, 500.0, *things, **hybrid)
     (launch,) = (one for one in done.actions if isinstance(one, Launch))
     assert [offer.type.name for candidate in launch.candidates for offer in candidate.offers] == ["m5.xlarge"]
-    told = {verdict.bucket.instance_type: verdict.reason.code for verdict in done.buckets}
-    assert told["m5.2xlarge"] is Code.BUCKET_NOT_CHEAPEST
+    reasons = {verdict.bucket.instance_type: verdict.reason.code for verdict in done.buckets}
+    assert reasons["m5.2xlarge"] is Code.BUCKET_NOT_CHEAPEST
 
 
-def test_the_cheapest_is_what_serves_a_task_for_the_least() -> None:
+def test_the_cheapest_offer_is_the_one_with_the_lowest_price_a_task() -> None:
     """Two for 0.3 serve eight tasks for less than four at 0.2."""
     things = (
         a_job(tasks="1-16:1", count=16, waited=60),
-        looked_at(1),
+        details_of(1),
         a_bucket(XLARGE, price=0.2),
         a_bucket(X2LARGE, price=0.3),
     )
@@ -206,12 +206,12 @@ def test_a_cheaper_price_type_comes_first_once_the_budget_is_spent() -> None:
     assert prices == [0.1, 0.03]
 
 
-def test_where_no_price_is_known_the_strategy_decides() -> None:
+def test_without_any_known_price_the_strategy_decides() -> None:
     done = planned(BudgetAction.CHEAPEST, CELL, 500.0, jobs(2), a_bucket(LARGE, price=-1))
     assert launched_types(done) == ["m5.large"]
 
 
-def test_a_budget_of_a_project_asks_for_projects_of_running_jobs_too() -> None:
+def test_a_projects_budget_needs_the_projects_of_running_jobs() -> None:
     policy = replace(a_snapshot().policy, budgets=(WIND,))
     needs = NOTHING.under(policy)
     assert (needs.project, needs.of_running) == (True, True)
@@ -219,11 +219,11 @@ def test_a_budget_of_a_project_asks_for_projects_of_running_jobs_too() -> None:
 
 
 @pytest.mark.parametrize("code", (Code.BUDGET_LEVEL, Code.BUDGET_SPENT, Code.JOB_OVER_BUDGET, Code.BUCKET_NOT_CHEAPEST))
-def test_each_of_its_reasons_has_a_remedy(code: Code) -> None:
+def test_each_budget_reason_has_a_remedy(code: Code) -> None:
     assert REASONS[code].remedy
 
 
-def test_no_worker_makes_room_for_a_stronger_one_once_it_is_spent() -> None:
+def test_no_worker_is_swapped_once_the_cells_budget_is_spent() -> None:
     weak, large = a_worker("w1", idle=10.0), a_job(slots=4, waited=60)
     array = {"hybrid": True, "instance_type": "m5.xlarge", "limits": Limits(max_workers=1)}
     before = planned(BudgetAction.STOP, CELL, 0.0, weak, large, **array)

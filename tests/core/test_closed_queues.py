@@ -1,4 +1,4 @@
-"""A queue that starts nothing now wants nobody, and says why; workers that it will use soon are not ordered again."""
+"""A queue that starts nothing now needs no worker and has a reason; workers for its opening are not ordered again."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from tests.core.building import (
     a_worker,
     acts,
     category_of,
-    fate,
+    details_of,
     jobs,
     launched,
-    looked_at,
+    reason_code,
     verdict_of,
 )
 
 BOOT = 900.0
-"""What a boot may take, as nothing tells how long one took."""
+"""The default boot time, as no boot was observed."""
 
 
 def off_until(opens_at: float, snapshot: Snapshot, state: CalendarState = CalendarState.OFF) -> Snapshot:
@@ -58,7 +58,7 @@ def off_for_ever(snapshot: Snapshot) -> Snapshot:
 
 
 def passes(snapshot: Snapshot, count: int, every: float) -> list[Plan]:
-    """As many passes over a world that does not change, each with the memory of the one before."""
+    """This many passes over a snapshot that does not change, each with the memory of the one before."""
     made: list[Plan] = []
     for _ in range(count):
         made.append(plan(snapshot))
@@ -70,27 +70,27 @@ def passes(snapshot: Snapshot, count: int, every: float) -> list[Plan]:
 
 
 @pytest.mark.parametrize("state", (CalendarState.OFF, CalendarState.SUSPENDED))
-def test_nothing_is_launched_for_a_queue_that_its_calendar_closes(state: CalendarState) -> None:
+def test_nothing_is_launched_for_a_queue_closed_by_its_calendar(state: CalendarState) -> None:
     made = plan(off_until(NOW + 7200, a_snapshot(jobs(3)), state))
-    assert (launched(made), fate(made)) == ({}, Code.QUEUE_OFF_BY_CALENDAR)
+    assert (launched(made), reason_code(made)) == ({}, Code.QUEUE_OFF_BY_CALENDAR)
 
 
-def test_the_sentence_names_the_calendar_and_when_it_opens() -> None:
-    said = text(category_of(plan(off_until(NOW + 7200, a_snapshot(a_job())))).reason)
-    assert said == "the queue main.q is closed by its calendar nights until 2027-01-15 10:00:00 UTC"
+def test_the_reason_names_the_calendar_and_when_the_queue_opens() -> None:
+    reason = text(category_of(plan(off_until(NOW + 7200, a_snapshot(a_job())))).reason)
+    assert reason == "the queue main.q is closed by its calendar nights until 2027-01-15 10:00:00 UTC"
 
 
-def test_the_next_look_is_due_when_launches_may_begin_and_then_when_the_queue_opens() -> None:
+def test_the_next_pass_is_due_a_boot_before_a_queue_opens_and_when_it_opens() -> None:
     assert plan(off_until(NOW + 7200, a_snapshot(a_job()))).due == NOW + 7200 - BOOT
     assert plan(off_until(NOW + 600, a_snapshot())).due == NOW + 600
 
 
-def test_launches_begin_one_boot_before_the_queue_opens() -> None:
+def test_launches_begin_a_boot_time_before_the_queue_opens() -> None:
     assert launched(plan(off_until(NOW + BOOT + 1, a_snapshot(a_job())))) == {}
     assert launched(plan(off_until(NOW + BOOT, a_snapshot(a_job())))) == {"m5.large": 1}
 
 
-def test_a_boot_takes_as_long_as_it_took() -> None:
+def test_the_boot_time_is_the_one_that_was_observed() -> None:
     joined = a_worker(states="D", used=2, age=1800.0)
     assert joined.note is not None
     quick = replace(joined, note=replace(joined.note, heard_at=NOW - 1800 + 60))
@@ -98,7 +98,7 @@ def test_a_boot_takes_as_long_as_it_took() -> None:
     assert launched(plan(off_until(NOW + 60, a_snapshot(a_job(), quick)))) == {"m5.large": 1}
 
 
-def test_a_quick_boot_does_not_send_away_who_came_early() -> None:
+def test_a_worker_that_came_early_for_a_queue_stays_though_boots_are_quick() -> None:
     came = a_worker(states="D", idle=60, age=30.0)
     assert came.note is not None
     quick = replace(came, note=replace(came.note, heard_at=NOW - 25))
@@ -109,35 +109,35 @@ def test_a_quick_boot_does_not_send_away_who_came_early() -> None:
 
 
 @pytest.mark.parametrize("there", (a_host(states="D"), a_worker(states="D", idle=60)))
-def test_hosts_of_a_queue_that_opens_soon_are_supply_and_stay(there: object) -> None:
+def test_hosts_of_a_queue_that_opens_soon_are_supply_and_are_kept(there: object) -> None:
     made = plan(off_until(NOW + 300, a_snapshot(jobs(2), there)))  # type: ignore[arg-type]
-    assert (acts(made), fate(made)) == ([], Code.QUEUE_OPENS_SOON)
+    assert (acts(made), reason_code(made)) == ([], Code.QUEUE_OPENS_SOON)
 
 
-def test_an_idle_worker_of_a_queue_that_opens_late_leaves() -> None:
+def test_an_idle_worker_of_a_queue_that_opens_much_later_leaves() -> None:
     made = plan(off_until(NOW + 7200, a_snapshot(jobs(2), a_worker(states="D", idle=60))))
     assert acts(made) == [("disable", "w1")]
 
 
-def test_a_calendar_that_never_opens_closes_without_an_end() -> None:
+def test_a_queue_whose_calendar_never_opens_has_no_opening_time_and_nothing_is_due() -> None:
     made = plan(off_for_ever(a_snapshot(a_job())))
     assert (text(category_of(made).reason), made.due) == ("the queue main.q is closed by its calendar nights", None)
 
 
-def test_letters_of_hosts_tell_more_than_the_calendar_does() -> None:
+def test_queue_instance_states_override_the_calendar() -> None:
     open_there = plan(off_until(NOW + 7200, a_snapshot(jobs(3), a_host(used=2))))
     assert launched(open_there) == {"m5.large": 2}
     unread = a_snapshot(jobs(3), a_host(states="D"), queues={"main.q": replace(MAIN, calendar="nights")})
-    assert fate(plan(unread)) is Code.QUEUE_OFF_BY_CALENDAR
+    assert reason_code(plan(unread)) is Code.QUEUE_OFF_BY_CALENDAR
 
 
-def test_hosts_that_show_the_opening_a_moment_late_are_kept() -> None:
+def test_hosts_still_closed_a_moment_after_the_opening_are_kept() -> None:
     waiting = a_snapshot(jobs(2), a_worker(states="D", idle=600))
     assert acts(plan(off_until(NOW - 5, waiting))) == []
     assert acts(plan(off_until(NOW - 300, waiting))) == [("disable", "w1")], "the master's clock or zone is another"
 
 
-def test_a_calendar_of_other_hosts_closes_nothing_for_workers() -> None:
+def test_a_calendar_of_another_host_group_does_not_close_the_queue_for_workers() -> None:
     shut = off_for_ever(a_snapshot(jobs(2)))
     main = replace(MAIN, calendar_by_host={"@slow": "nights"})
     assert launched(plan(replace(shut, cluster=replace(shut.cluster, queues={"main.q": main})))) == {"m5.large": 1}
@@ -145,7 +145,7 @@ def test_a_calendar_of_other_hosts_closes_nothing_for_workers() -> None:
     assert launched(plan(replace(shut, cluster=replace(shut.cluster, queues={"main.q": main})))) == {}
 
 
-def test_jobs_that_may_use_an_open_queue_count_for_that_one_alone() -> None:
+def test_jobs_that_may_use_an_open_and_a_closed_queue_count_for_the_open_one() -> None:
     queues = {"main.q": replace(MAIN, calendar="nights"), "day.q": Queue("day.q", ("@day",), 1)}
     policy = Policy(
         queues=(QueuePolicy("main.q", "execute"), QueuePolicy("day.q", "day")),
@@ -159,10 +159,10 @@ def test_jobs_that_may_use_an_open_queue_count_for_that_one_alone() -> None:
     snapshot = a_snapshot(jobs(2), a_job(9, queues=("main.q",)), a_machine("w1"), policy=policy, queues=queues)
     made = plan(replace(snapshot, cluster=replace(snapshot.cluster, calendars=calendars)))
     assert [action.node_array for action in made.actions if isinstance(action, Launch)] == ["day"]
-    assert fate(made, 9) is Code.QUEUE_OFF_BY_CALENDAR
+    assert reason_code(made, 9) is Code.QUEUE_OFF_BY_CALENDAR
 
 
-# -- closed by a person -------------------------------------------------------------------------------------------
+# -- disabled by a person ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,11 @@ def test_jobs_that_may_use_an_open_queue_count_for_that_one_alone() -> None:
         (("s", "d"), Code.QUEUE_SUSPENDED_BY_HAND),
     ),
 )
-def test_a_queue_that_a_person_closed_on_all_persistent_hosts_is_closed(letters: tuple[str, str], code: Code) -> None:
+def test_a_queue_that_a_person_disabled_on_all_persistent_hosts_counts_nothing(
+    letters: tuple[str, str], code: Code
+) -> None:
     made = plan(a_snapshot(jobs(3), a_host("h1", states=letters[0]), a_host("h2", states=letters[1])))
-    assert (launched(made), fate(made)) == ({}, code)
+    assert (launched(made), reason_code(made)) == ({}, code)
 
 
 @pytest.mark.parametrize(
@@ -191,26 +193,26 @@ def test_a_queue_that_a_person_closed_on_all_persistent_hosts_is_closed(letters:
         (a_worker("w1", states="d"),),
     ),
 )
-def test_a_queue_that_is_open_somewhere_or_shows_nowhere_that_it_is_closed_is_open(
+def test_a_queue_not_disabled_on_all_persistent_hosts_counts(
     open_somewhere: tuple[AWorker, ...],
 ) -> None:
     assert launched(plan(a_snapshot(jobs(2), *open_somewhere))) == {"m5.large": 1}
 
 
-def test_a_worker_that_comes_up_for_a_queue_that_a_person_closed_is_not_let_in_and_leaves() -> None:
+def test_a_worker_that_joins_a_queue_that_a_person_disabled_stays_disabled_and_leaves() -> None:
     closed = a_host("h1", states="d")
     fresh = a_worker(mark=Disabling.ENROL, disabled=20, empty=20)
     assert acts(plan(a_snapshot(a_job(), closed, fresh, idle_timeout=30.0))) == []
     old = a_worker(mark=Disabling.ENROL, disabled=60, empty=60)
     made = plan(a_snapshot(a_job(), closed, old, idle_timeout=30.0))
     assert acts(made) == [("disable", "w1")]
-    assert made.memory.workers["i-w1"].disabling is Disabling.IDLE, "it did not fail: its bucket does not rest"
+    assert made.memory.workers["i-w1"].disabling is Disabling.IDLE, "it did not fail: its bucket gets no backoff"
     again = plan(replace(a_snapshot(a_job(), closed, old, idle_timeout=30.0), memory=made.memory))
-    assert again.memory.workers == made.memory.workers, "it is seen disabled already, by its enrolment"
+    assert again.memory.workers == made.memory.workers, "its enrolment was already observed as disabled"
 
 
-def test_a_worker_that_is_yet_to_be_disabled_shows_that_the_queue_is_open() -> None:
-    """Found by the rules under requests: the pass that ends all workers closed the queue for the next look at it."""
+def test_a_worker_whose_disabling_does_not_show_yet_still_shows_the_queue_as_enabled() -> None:
+    """Found by the rules under requests: after a pass that disabled all workers the queue counted as disabled."""
     stopping = replace(a_snapshot(jobs(1), a_host("h1", states="d"), a_worker()), overrides=Overrides(stop="now"))
     first = plan(stopping)
     again = plan(replace(stopping, memory=first.memory))
@@ -219,7 +221,7 @@ def test_a_worker_that_is_yet_to_be_disabled_shows_that_the_queue_is_open() -> N
     assert again.memory.quiet_since == first.memory.quiet_since
 
 
-def test_a_worker_that_is_wanted_besides_waits_for_its_queue_to_open() -> None:
+def test_a_worker_needed_for_min_workers_waits_for_its_disabled_queue() -> None:
     old = a_worker(mark=Disabling.ENROL, disabled=60, empty=60)
     made = plan(a_snapshot(a_job(), a_host("h1", states="d"), old, limits=Limits(max_workers=3, min_workers=1)))
     assert acts(made) == []
@@ -231,44 +233,44 @@ URGENT = {"main.q": MAIN, "urgent.q": Queue("urgent.q", ("@allhosts",), 1, subor
 
 
 @pytest.mark.parametrize("letter", ("S", "P"))
-def test_a_worker_more_would_go_to_the_queue_that_comes_first(letter: str) -> None:
+def test_nothing_is_launched_for_a_subordinate_queue_while_its_superordinate_has_pending_jobs(letter: str) -> None:
     taken = a_worker("w1", states=letter, used=1)
     urgent = a_job(7, queues=("urgent.q",))
     made = plan(a_snapshot(a_job(), urgent, taken, queues=URGENT))
-    assert (launched(made), fate(made, 1)) == ({}, Code.QUEUE_SUBORDINATE)
+    assert (launched(made), reason_code(made, 1)) == ({}, Code.QUEUE_SUBORDINATE)
     assert launched(plan(a_snapshot(a_job(), taken, queues=URGENT))) == {"m5.large": 1}, "no more urgent job waits"
 
 
 # -- alarms -------------------------------------------------------------------------------------------------------
 
 
-def test_workers_in_alarm_are_ordered_once_and_stay_as_long_as_jobs_wait_for_them() -> None:
+def test_workers_in_alarm_are_not_replaced_and_stay_while_jobs_wait_for_them() -> None:
     snapshot = a_snapshot(jobs(3), a_worker("w1", states="a"), a_worker("w2", states="a"), idle_timeout=30.0)
     made = passes(snapshot, 20, every=120.0)
     assert [acts(each) for each in made] == [[]] * 20
-    assert {fate(each) for each in made} == {Code.IN_ALARM}
+    assert {reason_code(each) for each in made} == {Code.IN_ALARM}
 
 
-def test_a_worker_in_alarm_stays_beside_a_free_one_where_jobs_wait_for_both() -> None:
+def test_a_worker_in_alarm_stays_if_jobs_wait_for_it_and_a_free_one() -> None:
     workers = a_worker("w1", states="a", idle=600), a_worker("w2", idle=600)
     first = Memory(passes=7, looked_at=NOW - 5)
     assert acts(plan(a_snapshot(jobs(2, slots=2), *workers, first, idle_timeout=30.0))) == []
     assert acts(plan(a_snapshot(a_job(slots=2), *workers, first, idle_timeout=30.0))) == [("disable", "w1")]
 
 
-def test_an_alarm_that_stays_lets_no_further_worker_be_launched() -> None:
+def test_nothing_is_launched_during_a_lasting_alarm() -> None:
     snapshot = a_snapshot(jobs(2), a_worker("w1", states="a"), idle_timeout=30.0)
     last = passes(snapshot, 10, every=120.0)[-1]
     later = replace(snapshot, memory=last.memory, now=NOW + 1200)
     more = replace(later, cluster=replace(later.cluster, job_categories=(jobs(8),)))
     made = plan(more)
-    assert (launched(made), fate(made)) == ({}, Code.EXPIRED)
+    assert (launched(made), reason_code(made)) == ({}, Code.EXPIRED)
     assert Code.IN_ALARM in {link.code for link in category_of(made).reason.trail}
     fresh = replace(more, memory=Memory(passes=7), now=NOW + 1200)
     assert launched(plan(fresh)) == {"m5.large": 3}, "while it may pass, what does not fit is launched"
 
 
-def test_the_idle_time_does_not_go_on_in_a_transient_alarm() -> None:
+def test_the_idle_time_pauses_during_a_transient_alarm() -> None:
     first = a_snapshot(a_worker("w1", states="a", idle=150), Memory(passes=7, looked_at=NOW - 120), idle_timeout=60.0)
     made = passes(first, 7, every=120.0)
     assert [acts(each) for each in made] == [[]] * 7
@@ -276,12 +278,12 @@ def test_the_idle_time_does_not_go_on_in_a_transient_alarm() -> None:
     assert made[-1].memory.workers["i-w1"].idle_since == NOW + 6 * 120 - 30
 
 
-def test_an_idle_worker_leaves_in_an_alarm_that_stays_where_no_job_waits() -> None:
+def test_an_idle_worker_in_a_lasting_alarm_leaves_if_no_job_waits() -> None:
     made = passes(a_snapshot(a_worker("w1", states="a", idle=10), idle_timeout=30.0), 10, every=120.0)
     assert next(each for each in map(acts, made) if each) == [("disable", "w1")]
 
 
-def test_an_alarm_of_one_host_alone_is_its_own_and_another_worker_is_launched() -> None:
+def test_after_a_while_another_worker_is_launched_beside_a_single_one_in_alarm() -> None:
     snapshot = a_snapshot(jobs(2), a_worker("w1", states="a"), a_worker("w2", used=2), idle_timeout=30.0)
     made = passes(snapshot, 9, every=120.0)
     assert [launched(each) for each in made][:7] == [{}] * 7
@@ -289,7 +291,7 @@ def test_an_alarm_of_one_host_alone_is_its_own_and_another_worker_is_launched() 
 
 
 @pytest.mark.parametrize("letter", ("a", ""), ids=("in a fresh alarm", "not in alarm yet"))
-def test_while_one_alarm_stays_a_worker_that_just_joined_brings_no_further_one(letter: str) -> None:
+def test_nothing_is_launched_in_a_lasting_alarm_while_a_worker_has_just_joined(letter: str) -> None:
     alone = a_snapshot(jobs(2), a_worker("w1", states="a"), idle_timeout=3000.0)
     kept = passes(alone, 10, every=120.0)[-1].memory
     now = NOW + 1200
@@ -297,7 +299,7 @@ def test_while_one_alarm_stays_a_worker_that_just_joined_brings_no_further_one(l
     both = a_snapshot(jobs(8), a_worker("w1", states="a"), a_worker("w2", states=letter), idle_timeout=3000.0)
     snapshot = replace(both, memory=replace(kept, workers={**kept.workers, "i-w2": joined}), now=now)
     made = plan(snapshot)
-    assert (launched(made), fate(made, 1)) == ({}, Code.EXPIRED)
+    assert (launched(made), reason_code(made, 1)) == ({}, Code.EXPIRED)
     assert Code.IN_ALARM in {link.code for link in category_of(made).reason.trail}
     if not letter:
         calm = replace(joined, first_seen=now - 5000, heard_at=now - 5000)
@@ -305,13 +307,13 @@ def test_while_one_alarm_stays_a_worker_that_just_joined_brings_no_further_one(l
         assert launched(plan(older)) == {"m5.large": 3}
 
 
-def test_a_busy_worker_in_alarm_is_no_supply() -> None:
+def test_a_busy_worker_in_alarm_is_not_supply() -> None:
     assert launched(plan(a_snapshot(a_job(), a_worker("w1", states="a", used=1)))) == {"m5.large": 1}
 
 
-def test_jobs_go_first_to_hosts_that_are_not_in_alarm() -> None:
+def test_jobs_are_placed_first_on_hosts_not_in_alarm() -> None:
     made = plan(a_snapshot(a_job(), a_worker("w1", states="a"), a_worker("w2", idle=60)))
-    assert (acts(made), fate(made)) == ([], Code.FITS)
+    assert (acts(made), reason_code(made)) == ([], Code.FITS)
 
 
 # -- limits that no worker helps against --------------------------------------------------------------------------
@@ -329,7 +331,7 @@ def counts(made: Plan) -> dict[Code | None, int]:
     return found
 
 
-def test_of_five_thousand_jobs_of_one_user_as_many_count_as_may_run() -> None:
+def test_jobs_of_a_user_beyond_maxujobs_do_not_count() -> None:
     running = [a_host(f"h{number}", slots=4, used=4) for number in range(10)]
     running = [renumbered(host, number * 100) for number, host in enumerate(running)]
     snapshot = a_snapshot(jobs(5000, owner="ann"), jobs(30, first=8000, owner="bob"), *running)
@@ -350,21 +352,21 @@ def test_a_job_over_several_hosts_counts_once_for_its_user() -> None:
     assert counts(made) == {None: 2, Code.BEYOND_USER_LIMIT: 7}
 
 
-def test_an_array_counts_no_more_tasks_than_may_run_at_once() -> None:
+def test_tasks_of_an_array_beyond_max_aj_instances_do_not_count() -> None:
     array = a_job(5, tasks="1-10000:1", count=10_000)
-    made = plan(limited(a_snapshot(array, looked_at(5)), max_array_tasks=2000))
+    made = plan(limited(a_snapshot(array, details_of(5)), max_array_tasks=2000))
     assert counts(made) == {None: 2000, Code.BEYOND_ARRAY_LIMIT: 8000}
 
 
 @pytest.mark.parametrize(("concurrency", "code"), ((3, Code.BEYOND_CONCURRENCY), (9, Code.BEYOND_ARRAY_LIMIT)))
-def test_of_two_limits_of_an_array_the_smaller_is_told(concurrency: int, code: Code) -> None:
+def test_the_smaller_of_two_limits_of_an_array_is_named(concurrency: int, code: Code) -> None:
     array = a_job(5, tasks="1-20:1", count=20)
-    made = plan(limited(a_snapshot(array, looked_at(5, concurrency=concurrency)), max_array_tasks=8))
+    made = plan(limited(a_snapshot(array, details_of(5, concurrency=concurrency)), max_array_tasks=8))
     assert counts(made) == {None: min(concurrency, 8), code: 20 - min(concurrency, 8)}
 
 
-def test_a_worker_that_leaves_says_nothing_of_whether_the_queue_is_suspended_for_another() -> None:
+def test_a_draining_worker_does_not_hide_that_the_queue_is_suspended_for_another() -> None:
     taken = a_worker("w1", states="S", used=1)
     leaving = a_worker("w2", mark=Disabling.IDLE, disabled=5, empty=5)
     made = plan(a_snapshot(a_job(), a_job(7, queues=("urgent.q",)), taken, leaving, queues=URGENT))
-    assert fate(made, 1) is Code.QUEUE_SUBORDINATE
+    assert reason_code(made, 1) is Code.QUEUE_SUBORDINATE

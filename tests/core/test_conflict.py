@@ -1,4 +1,4 @@
-"""What is said to stand in a job's way: the one request that is too much, and what would let it run."""
+"""The conflict of a job: the one request that is too much, and what would let it run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.core.building import GIB, LARGE, M5, X2LARGE, XLARGE, a_bucket, a_job
 HYBRID: dict[str, Any] = {"hybrid": True, "family": "m5"}
 
 
-def said(job: JobCategory, *things: Any, persistent: tuple[Host, ...] = (), **array: Any) -> str:
+def conflict_text(job: JobCategory, *things: Any, persistent: tuple[Host, ...] = (), **array: Any) -> str:
     snapshot = a_snapshot(job, *things, **array)
     served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(job.ask)
     assert isinstance(served, ReadRequest)
@@ -117,16 +117,14 @@ def said(job: JobCategory, *things: Any, persistent: tuple[Host, ...] = (), **ar
         ),
     ),
 )
-def test_the_smallest_conflict_and_the_way_out_are_named(
-    job: JobCategory, array: dict[str, Any], sentence: str
-) -> None:
-    assert said(job, **array) == sentence
+def test_the_conflict_and_its_remedy_are_named(job: JobCategory, array: dict[str, Any], sentence: str) -> None:
+    assert conflict_text(job, **array) == sentence
 
 
-def test_a_price_cap_that_bars_a_type_is_named() -> None:
+def test_a_price_cap_that_excludes_a_type_is_named() -> None:
     buckets = [a_bucket(LARGE, price=0.1), a_bucket(X2LARGE, price=4.0)]
-    told = said(a_job(slots=8), *buckets, **HYBRID, limits=Limits(max_workers=2, max_price_per_hour=1.0))
-    assert told.endswith("with 2; set CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR to 4")
+    sentence = conflict_text(a_job(slots=8), *buckets, **HYBRID, limits=Limits(max_workers=2, max_price_per_hour=1.0))
+    assert sentence.endswith("with 2; set CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR to 4")
 
 
 C5 = InstanceType("c5.xlarge", "c5", 4, 8 * GIB)
@@ -141,22 +139,22 @@ AZURE = InstanceType("Standard_NC4", "NCv5", 4, 8 * GIB)
         ((a_bucket(AZURE, price=-1),), None),
     ),
 )
-def test_the_cheapest_type_that_the_provider_can_have_is_proposed(
-    buckets: tuple[Bucket, ...], proposed: str | None
-) -> None:
-    told = said(a_job(slots=4), a_bucket(LARGE, price=0.1), *buckets)
-    assert told.partition("TYPE to ")[2] == (proposed or "")
+def test_the_cheapest_available_type_is_proposed(buckets: tuple[Bucket, ...], proposed: str | None) -> None:
+    sentence = conflict_text(a_job(slots=4), a_bucket(LARGE, price=0.1), *buckets)
+    assert sentence.partition("TYPE to ")[2] == (proposed or "")
 
 
-def test_where_no_price_is_known_a_type_is_proposed_all_the_same() -> None:
-    told = said(a_job(slots=4), a_bucket(LARGE, price=-1), a_bucket(XLARGE, price=-1))
-    assert told.endswith("CP_CAP_AUTOSCALE_INSTANCE_TYPE to m5.xlarge")
+def test_a_type_is_proposed_even_if_no_price_is_known() -> None:
+    sentence = conflict_text(a_job(slots=4), a_bucket(LARGE, price=-1), a_bucket(XLARGE, price=-1))
+    assert sentence.endswith("CP_CAP_AUTOSCALE_INSTANCE_TYPE to m5.xlarge")
 
 
-def test_a_price_cap_is_told_so_that_enough_workers_fit_under_it() -> None:
+def test_the_proposed_price_cap_allows_enough_workers() -> None:
     array = {**HYBRID, "max_cores_per_worker": 4, "limits": Limits(max_workers=10, max_price_per_hour=0.4)}
-    told = said(a_job(slots=20, pe="mpi"), a_bucket(LARGE, price=0.1), a_bucket(XLARGE, price=0.2), **array)
-    assert told.endswith("set CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR to 1")
+    sentence = conflict_text(
+        a_job(slots=20, pe="mpi"), a_bucket(LARGE, price=0.1), a_bucket(XLARGE, price=0.2), **array
+    )
+    assert sentence.endswith("set CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR to 1")
 
 
 @pytest.mark.parametrize(
@@ -185,10 +183,10 @@ def test_a_price_cap_is_told_so_that_enough_workers_fit_under_it() -> None:
         ),
     ),
 )
-def test_all_settings_that_are_needed_at_once_are_named_and_together_they_do(
+def test_all_settings_to_change_are_named_and_only_together_allow_a_launch(
     job: JobCategory, array: dict[str, Any], settings: str
 ) -> None:
-    assert said(job, **array).endswith(f"set {settings}")
+    assert conflict_text(job, **array).endswith(f"set {settings}")
     snapshot = a_snapshot(job, **array)
     served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(job.ask)
     assert isinstance(served, ReadRequest)
@@ -213,10 +211,10 @@ def under(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
 
 def test_a_persistent_host_may_be_the_largest() -> None:
     master = Host("big", {"main.q": 48})
-    assert "the largest allowed is big with 48" in said(a_job(slots=64), persistent=(master,), **HYBRID)
+    assert "the largest allowed is big with 48" in conflict_text(a_job(slots=64), persistent=(master,), **HYBRID)
 
 
-def test_what_a_mix_of_types_could_run_is_not_called_impossible() -> None:
+def test_a_job_that_a_mix_of_types_could_run_is_satisfiable() -> None:
     snapshot = a_snapshot(
         a_job(slots=20, pe="mpi"), **HYBRID, max_cores_per_worker=16, limits=Limits(max_workers=3, max_cores=20)
     )
@@ -225,7 +223,7 @@ def test_what_a_mix_of_types_could_run_is_not_called_impossible() -> None:
     assert allowed_by(snapshot.policy, snapshot.fleet.buckets, snapshot.cluster).serves(served.demand)
 
 
-def test_a_type_that_cannot_be_had_now_is_not_called_impossible() -> None:
+def test_a_job_for_a_currently_unavailable_type_is_satisfiable() -> None:
     buckets = [a_bucket(type_, problem="no quota" if type_ is X2LARGE else None) for type_ in M5[:3]]
     snapshot = a_snapshot(a_job(slots=8), *buckets, **HYBRID)
     served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(snapshot.cluster.job_categories[0].ask)
@@ -234,7 +232,7 @@ def test_a_type_that_cannot_be_had_now_is_not_called_impossible() -> None:
     assert (allowed.serves(served.demand), allowed.serves(served.demand, only_to_be_had=True)) == (True, False)
 
 
-def test_persistent_hosts_add_to_what_spreads() -> None:
+def test_persistent_hosts_count_for_jobs_over_several_hosts() -> None:
     master = Host("big", {"main.q": 80}, (("h_vmem", 80 * GIB),))
     snapshot = a_snapshot(a_job(slots=400, pe="mpi"), **HYBRID)
     served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(snapshot.cluster.job_categories[0].ask)

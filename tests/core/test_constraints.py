@@ -1,4 +1,4 @@
-"""What each constraint takes of a node, and what it says where it cannot."""
+"""What each constraint uses up of a node, and its reason if it rejects the node."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ VERSION = SharedNonConsumableResource("prodversion", "/etc/version", "1.2.3")
 ONE, FIVE = MinimumResource("ncpus", 1), MinimumResource("ncpus", 5)
 
 
-def asked(*constraints: Constraint, job: str = "j", node: Node | None = None) -> NodeUse | str:
+def apply_to(*constraints: Constraint, job: str = "j", node: Node | None = None) -> NodeUse | str:
     """A task with these constraints on one node: the use after it, or why not."""
     after = put_one(job, constraints, NodeUse(node or Node(F2, HAS)))
     return text(after) if isinstance(after, Reason) else after
@@ -50,7 +50,7 @@ def asked(*constraints: Constraint, job: str = "j", node: Node | None = None) ->
 
 def left(name: str, *constraints: Constraint) -> Value:
     """What is left of a resource after one task."""
-    after = asked(*constraints)
+    after = apply_to(*constraints)
     assert isinstance(after, NodeUse), after
     return after.node.remaining(name)
 
@@ -71,16 +71,16 @@ def left(name: str, *constraints: Constraint) -> Value:
         (Exclusive(), "ncpus", 4),
     ),
 )
-def test_a_constraint_takes_what_it_stands_for(constraint: Constraint, name: str, remains: Value) -> None:
+def test_a_constraint_uses_up_the_amount_that_it_requests(constraint: Constraint, name: str, remains: Value) -> None:
     assert left(name, constraint) == remains
 
 
-def test_bytes_stay_bytes_when_some_are_taken() -> None:
+def test_a_size_stays_a_size_when_part_of_it_is_used() -> None:
     assert str(left("mem", MinimumResource("mem", Size(3 * GIB)))) == "5g"
 
 
 @pytest.mark.parametrize("shares", ((0.1,) * 10, (0.1 + 0.2, 0.7), (0.7, 0.1 + 0.2)))
-def test_parts_that_make_a_whole_are_the_whole(shares: tuple[float, ...]) -> None:
+def test_fractions_that_sum_to_one_use_up_the_whole_resource(shares: tuple[float, ...]) -> None:
     assert left("share", *(MinimumResource("share", share) for share in shares)) == 0
 
 
@@ -113,8 +113,8 @@ def test_parts_that_make_a_whole_are_the_whole(shares: tuple[float, ...]) -> Non
         (SharedConstraint([VERSION], (2, "2.0")), 'prodversion is "1.2.3" for all, and 2 or 2.0 is requested'),
     ),
 )  # fmt: skip
-def test_a_constraint_says_why_it_rejects_a_node(constraint: Constraint, why: str) -> None:
-    assert asked(constraint) == why
+def test_a_constraint_reports_why_it_rejects_a_node(constraint: Constraint, why: str) -> None:
+    assert apply_to(constraint) == why
 
 
 @pytest.mark.parametrize(
@@ -130,28 +130,28 @@ def test_a_constraint_says_why_it_rejects_a_node(constraint: Constraint, why: st
         (SharedConstraint([VERSION], "1.2.*"), True),
     ),
 )
-def test_text_may_have_wildcards(constraint: Constraint, met: bool) -> None:
-    assert isinstance(asked(constraint, node=Node(F2, {**HAS, "rack": "r[1]"})), NodeUse) is met
+def test_a_text_constraint_may_have_wildcards(constraint: Constraint, met: bool) -> None:
+    assert isinstance(apply_to(constraint, node=Node(F2, {**HAS, "rack": "r[1]"})), NodeUse) is met
 
 
-def test_a_node_in_a_placement_group_is_rejected_where_none_is_wanted() -> None:
+def test_a_node_in_a_placement_group_is_rejected_if_none_is_allowed() -> None:
     grouped = Node(NodeProperties("execute", "Standard_F2", placement_group="pg1"))
-    assert asked(InAPlacementGroup(False), node=grouped) == "it is in the placement group pg1, and must be in none"
+    assert apply_to(InAPlacementGroup(False), node=grouped) == "it is in the placement group pg1, and must be in none"
 
 
-def test_a_rejected_task_takes_nothing() -> None:
+def test_a_rejected_task_uses_nothing_up() -> None:
     use = NodeUse(Node(F2, HAS))
     put_one("j", [ONE, Never("no")], use)
     assert use == NodeUse(Node(F2, HAS))
 
 
 @pytest.mark.parametrize("constraint", (NodePropertyConstraint("spot", (1,)), NodeResourceConstraint("ncpus", True)))
-def test_true_is_no_number(constraint: Constraint) -> None:
-    assert isinstance(asked(constraint), str)
+def test_a_boolean_does_not_match_a_number(constraint: Constraint) -> None:
+    assert isinstance(apply_to(constraint), str)
 
 
-def test_what_all_share_is_used_up_over_all_nodes() -> None:
-    first = asked(SharedConsumableConstraint([LICENSES], 2))
+def test_a_shared_consumable_is_used_up_across_nodes() -> None:
+    first = apply_to(SharedConsumableConstraint([LICENSES], 2))
     assert isinstance(first, NodeUse)
     after = put_one("k", [SharedConsumableConstraint([LICENSES], 2)], NodeUse(Node(F2), "k", first.spent))
     assert isinstance(after, Reason)
@@ -159,11 +159,11 @@ def test_what_all_share_is_used_up_over_all_nodes() -> None:
 
 def test_of_several_shared_resources_each_must_have_enough() -> None:
     site = SharedConsumableResource("site", "", 10, 1)
-    assert isinstance(asked(SharedConsumableConstraint([LICENSES, site], 2)), str)
+    assert isinstance(apply_to(SharedConsumableConstraint([LICENSES, site], 2)), str)
 
 
-def test_what_all_share_and_cannot_be_used_up_is_only_read() -> None:
-    after = asked(SharedConstraint([VERSION], "1.2.3"))
+def test_a_shared_non_consumable_resource_is_only_read() -> None:
+    after = apply_to(SharedConstraint([VERSION], "1.2.3"))
     assert isinstance(after, NodeUse)
     assert not after.spent
 
@@ -176,7 +176,7 @@ def on(jobs: Mapping[str, Constraint]) -> str:
     use: NodeUse = NodeUse(Node(F2, HAS))
     answer = "taken"
     for job, constraint in jobs.items():
-        after = asked(constraint, ONE, job=job.rstrip("'"), node=use.node)
+        after = apply_to(constraint, ONE, job=job.rstrip("'"), node=use.node)
         if isinstance(after, NodeUse):
             use, answer = after, "taken"
         else:
@@ -201,11 +201,11 @@ def test_an_exclusive_node_runs_one_job(jobs: Mapping[str, Constraint], answer: 
     assert on(jobs) == answer
 
 
-# -- what a program may say -----------------------------------------------------------------------------------------
+# -- what a program may set -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("amount", (-1, "4", True, float("nan")))
-def test_an_amount_is_a_number_of_at_least_nothing(amount: object) -> None:
+def test_an_amount_must_be_a_number_of_at_least_0(amount: object) -> None:
     with pytest.raises(ValueError, match="at least 0"):
         MinimumResource("ncpus", amount)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 0"):
@@ -229,12 +229,12 @@ CONSTRAINTS = st.recursive(
 
 
 @given(CONSTRAINTS)
-def test_no_constraint_takes_what_is_not_there_or_gives_back(constraint: Constraint) -> None:
-    after = asked(constraint)
+def test_no_constraint_takes_more_than_is_left_or_gives_anything_back(constraint: Constraint) -> None:
+    after = apply_to(constraint)
     if isinstance(after, NodeUse):
         assert all(0 <= amount <= HAS[name] for name, amount in after.node.left.items())  # type: ignore[operator]
 
 
 @given(CONSTRAINTS)
-def test_exactly_one_of_a_constraint_and_its_opposite_takes_a_node(constraint: Constraint) -> None:
-    assert isinstance(asked(constraint), NodeUse) is not isinstance(asked(Not(constraint)), NodeUse)
+def test_exactly_one_of_a_constraint_and_its_negation_accepts_a_node(constraint: Constraint) -> None:
+    assert isinstance(apply_to(constraint), NodeUse) is not isinstance(apply_to(Not(constraint)), NodeUse)

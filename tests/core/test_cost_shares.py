@@ -41,21 +41,21 @@ def test_a_job_pays_for_its_slots_while_it_holds_them() -> None:
     assert costs(parts_of(a_rental(), uses, WHOLE)) == {"ann": 250_000, "ben": 250_000, "idle": 500_000}
 
 
-def test_what_nobody_held_before_it_joined_is_starting() -> None:
+def test_the_unused_time_before_a_worker_joined_is_a_starting_cost() -> None:
     parts = parts_of(a_rental(joined=HOUR // 4), [a_use(ANN, 4, HOUR // 2, None)], WHOLE)
     assert costs(parts) == {"ann": 500_000, "starting": 250_000, "idle": 250_000}
 
 
-def test_more_slots_than_there_are_never_cost_more_than_the_worker() -> None:
+def test_overbooked_slots_never_cost_more_than_the_worker() -> None:
     uses = [a_use(ANN, 4, 0, HOUR), a_use(BEN, 4, 0, HOUR // 2)]
     assert costs(parts_of(a_rental(), uses, WHOLE)) == {"ann": 750_000, "ben": 250_000}
 
 
-def test_a_worker_that_never_joined_cost_all_the_same() -> None:
+def test_the_cost_of_a_worker_that_never_joined_is_starting() -> None:
     assert costs(parts_of(a_rental(joined=None), [], WHOLE)) == {"starting": 1_000_000}
 
 
-def test_a_use_beyond_the_end_of_its_worker_pays_until_then() -> None:
+def test_a_use_that_outlasts_its_worker_pays_until_the_workers_end() -> None:
     assert costs(parts_of(a_rental(ended=HOUR // 2), [a_use(ANN, 4, 0, 9 * HOUR)], WHOLE)) == {"ann": 500_000}
 
 
@@ -90,7 +90,7 @@ a_random_use = st.builds(
     uses=st.lists(a_random_use, max_size=8),
     cuts=st.lists(times, max_size=4),
 )
-def test_parts_add_up_to_the_rent_in_every_window_and_windows_to_the_whole(
+def test_parts_add_up_to_the_rent_of_every_window_and_windows_to_the_total(
     rented: tuple[int, int], price: float, slots: int, joined: int | None, uses: list[Use], cuts: list[int]
 ) -> None:
     ended = max(rented)
@@ -109,7 +109,7 @@ def test_parts_add_up_to_the_rent_in_every_window_and_windows_to_the_whole(
 
 @settings(max_examples=examples(200), deadline=None)
 @given(slots=st.integers(1, 5), uses=st.lists(a_random_use, max_size=6))
-def test_shares_are_those_of_every_single_moment(slots: int, uses: list[Use]) -> None:
+def test_shares_equal_those_computed_moment_by_moment(slots: int, uses: list[Use]) -> None:
     """Counted moment by moment, the worker's hour divided anew in each."""
     step, end = 97_001, 40 * 97_001
     rental = Rental("i", "w", "t", "a", "spot", nanos_of(3.6), "USD", slots, 0, 0, end)
@@ -130,20 +130,20 @@ def test_shares_are_those_of_every_single_moment(slots: int, uses: list[Use]) ->
 
 @given(st.integers(0, 10**9), st.lists(st.integers(0, 10**12), min_size=1, max_size=9))
 @example(5, [0, 1])
-def test_what_is_divided_is_neither_more_nor_less(amount: int, weights: list[int]) -> None:
+def test_divided_parts_add_up_to_the_amount(amount: int, weights: list[int]) -> None:
     parts = divided(amount, weights)
     assert sum(parts) == (amount if any(weights) else 0)
     assert all(part == 0 for part, weight in zip(parts, weights, strict=True) if weight == 0)
 
 
 @given(st.lists(st.integers(0, 10**10), max_size=9), st.sampled_from([1, 100, 10_000]))
-def test_what_is_shown_adds_up_and_is_off_by_less_than_a_unit(amounts: list[int], unit: int) -> None:
+def test_rounded_parts_add_up_and_are_off_by_less_than_a_unit(amounts: list[int], unit: int) -> None:
     parts, total = in_units(amounts, unit)
     assert sum(parts) == total
     assert all(abs(part * unit - amount) < unit for part, amount in zip(parts, amounts, strict=True))
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_every_kind_of_part_can_be(kind: Kind) -> None:
+def test_every_kind_of_cost_part_occurs(kind: Kind) -> None:
     parts = parts_of(a_rental(joined=HOUR // 4), [a_use(ANN, 1, HOUR // 2, HOUR)], WHOLE)
     assert kind in {part.kind for part in parts}

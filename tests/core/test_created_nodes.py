@@ -28,8 +28,8 @@ from tests.core.building import (
     acts,
     an_order,
     launched,
-    noted,
-    told,
+    note_codes,
+    verdict_and_code,
     verdict_of,
 )
 
@@ -59,7 +59,7 @@ def launches(made: Plan) -> list[tuple[tuple[str, ...], str, int]]:
     ]
 
 
-def test_every_node_gets_a_worker() -> None:
+def test_every_created_node_gets_a_worker() -> None:
     assert launches(planned(nodes=(a_node(1), a_node(2)), scale_up_batch=1)) == [(("n1", "n2"), "m5.large", 2)]
 
 
@@ -68,7 +68,7 @@ def test_a_node_that_is_ordered_is_not_ordered_again() -> None:
     assert launches(planned(order, nodes=(a_node(1), a_node(2)))) == []
 
 
-def test_what_an_order_did_not_bring_is_ordered_again() -> None:
+def test_nodes_that_an_order_did_not_serve_are_ordered_again() -> None:
     order = an_order(1, state=OrderState.ACCEPTED, age=60, ids=("i-1",), nodes=("n1", "n2"))
     assert launches(planned(order, nodes=(a_node(1), a_node(2)))) == [(("n2",), "m5.large", 1)]
 
@@ -95,7 +95,10 @@ def test_a_node_whose_machine_ended_is_not_replaced() -> None:
 
 def test_a_nodes_worker_is_not_removed_for_idleness() -> None:
     made = planned(a_worker("w1", idle=9999), nodes=(a_node(1, worker="i-w1"),))
-    assert (told(made, "w1"), verdict_of(made, "w1").reason["node"]) == (("keep", Code.CREATED_NODE), "execute-1")
+    assert (verdict_and_code(made, "w1"), verdict_of(made, "w1").reason["node"]) == (
+        ("keep", Code.CREATED_NODE),
+        "execute-1",
+    )
 
 
 def test_the_worker_of_an_ended_node_leaves() -> None:
@@ -107,18 +110,18 @@ def test_a_nodes_worker_that_a_person_drains_leaves() -> None:
     assert acts(made) == [("disable", "w1")]
 
 
-def test_a_nodes_worker_leaves_when_the_cluster_is_given_back() -> None:
+def test_a_nodes_worker_leaves_during_stop_drain() -> None:
     made = planned(a_worker("w1", idle=1), Overrides(stop="drain"), nodes=(a_node(1, worker="i-w1"),))
     assert acts(made) == [("disable", "w1")]
 
 
-def test_a_nodes_worker_counts_for_no_target() -> None:
+def test_a_nodes_worker_does_not_count_towards_a_target() -> None:
     wants_one = RequestSet("standard", "ann", NOW, None, (Target("execute", count=1),))
     made = planned(a_worker("w1", idle=1), nodes=(a_node(1, worker="i-w1"),), sets=(wants_one,))
     assert launched(made) == {"m5.large": 1}
 
 
-def test_ordered_workers_of_nodes_count_for_no_target() -> None:
+def test_workers_ordered_for_nodes_do_not_count_towards_a_target() -> None:
     wants_one = RequestSet("standard", "ann", NOW, None, (Target("execute", count=1),))
     machine = a_machine(None, order_id="order-1")
     made = planned(an_order(1, nodes=("n1",)), machine, nodes=(a_node(1),), sets=(wants_one,))
@@ -132,19 +135,19 @@ def test_a_nodes_worker_serves_waiting_jobs() -> None:
 
 def test_an_idle_worker_that_a_job_would_use_stays_though_a_nodes_worker_comes() -> None:
     made = planned(a_job(), a_worker("w1", idle=9999), an_order(1, nodes=("n1",)), nodes=(a_node(1),))
-    assert told(made, "w1") == ("keep", Code.NEEDED)
+    assert verdict_and_code(made, "w1") == ("keep", Code.NEEDED)
 
 
-def test_a_nodes_machine_type_is_taken_whatever_the_array_prefers() -> None:
+def test_a_node_gets_its_machine_type_whatever_the_array_prefers() -> None:
     assert launches(planned(nodes=(a_node(1, machine_type="m5.xlarge"),))) == [(("n1",), "m5.xlarge", 1)]
 
 
-def test_nodes_of_different_types_come_in_launches_of_their_own() -> None:
+def test_nodes_of_different_types_are_launched_separately() -> None:
     made = planned(nodes=(a_node(1, machine_type="m5.xlarge"), a_node(2), a_node(3, machine_type="m5.xlarge")))
     assert launches(made) == [(("n1", "n3"), "m5.xlarge", 2), (("n2",), "m5.large", 1)]
 
 
-def test_a_nodes_placement_group_is_kept_to_where_the_provider_has_it() -> None:
+def test_a_node_is_launched_in_its_placement_group_if_the_provider_has_it() -> None:
     buckets = (a_bucket(XLARGE, placement_group="pg0"), a_bucket(XLARGE, placement_group="pg1"))
     (launch,) = planned(*buckets, nodes=(a_node(1, placement_group="pg1"),), instance_type="m5.xlarge").actions
     assert isinstance(launch, Launch)
@@ -152,19 +155,19 @@ def test_a_nodes_placement_group_is_kept_to_where_the_provider_has_it() -> None:
 
 
 @pytest.mark.parametrize(("any_group", "asked"), ((True, "pg1"), (False, ANY)))
-def test_a_nodes_placement_group_is_handed_on_to_a_provider_that_makes_any(any_group: bool, asked: str) -> None:
+def test_a_nodes_placement_group_is_passed_to_a_provider_that_accepts_any(any_group: bool, asked: str) -> None:
     bucket = replace(a_bucket(XLARGE), any_group=any_group)
     (launch,) = planned(bucket, nodes=(a_node(1, placement_group="pg1"),), instance_type="m5.xlarge").actions
     assert isinstance(launch, Launch)
     assert [each.key.placement_group for each in launch.candidates[0].buckets] == [asked]
 
 
-def test_limits_win_over_nodes_and_the_rest_comes_later() -> None:
+def test_only_as_many_created_nodes_are_launched_as_limits_allow() -> None:
     nodes = tuple(a_node(number) for number in range(4))
     assert launches(planned(nodes=nodes, limits=Limits(max_workers=3))) == [(("n0", "n1", "n2"), "m5.large", 3)]
 
 
-def test_two_launches_of_nodes_keep_to_one_limit() -> None:
+def test_launches_of_nodes_of_different_types_share_one_limit() -> None:
     nodes = (a_node(1, machine_type="m5.xlarge"), a_node(2))
     made = planned(nodes=nodes, limits=Limits(max_workers=9, max_cores=5))
     assert launches(made) == [(("n1",), "m5.xlarge", 1)]
@@ -174,5 +177,5 @@ def test_nodes_wait_while_paused() -> None:
     assert planned(Overrides(paused=True), nodes=(a_node(1),)).actions == ()
 
 
-def test_a_node_of_an_array_that_is_not_there_is_told() -> None:
-    assert noted(planned(nodes=(a_node(1, node_array="gone"),))) == [Code.NO_SUCH_NODE_ARRAY]
+def test_a_node_of_an_unknown_array_is_reported() -> None:
+    assert note_codes(planned(nodes=(a_node(1, node_array="gone"),))) == [Code.NO_SUCH_NODE_ARRAY]

@@ -1,4 +1,4 @@
-"""What a node has before it exists: rules in order, the first for a name wins, a host's own word before all."""
+"""What a node has before it exists: rules in order, the first for a name wins, a host's own value overrides all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SPECIAL = NodePropertyConstraint("nodearray", ("special",))
         (DefaultResource("n", 1, SPECIAL), None),
     ),
 )
-def test_a_default_gives_its_value_where_it_has_one(default: DefaultResource, value: Value) -> None:
+def test_a_default_resource_has_its_value_if_there_is_one(default: DefaultResource, value: Value) -> None:
     assert resources_of(F2, [default]) == ({} if value is None else {default.name: value})
 
 
@@ -70,7 +70,7 @@ def test_the_first_rule_that_selects_a_node_wins() -> None:
     assert given == [{"ncpus": 42}, {"ncpus": 2}]
 
 
-def test_a_rule_behind_one_for_all_is_never_reached() -> None:
+def test_a_rule_after_one_without_a_selection_is_never_reached() -> None:
     rules = [DefaultResource("ncpus", OfNode("pcpu_count")), DefaultResource("ncpus", 42, SPECIAL)]
     assert resources_of(NodeProperties("special", "F2", pcpu_count=2), rules) == {"ncpus": 2}
 
@@ -79,17 +79,17 @@ def test_a_joined_hosts_own_values_override() -> None:
     assert resources_of(F2, [DefaultResource("ncpus", 42)], {"ncpus": 3}) == {"ncpus": 3}
 
 
-def test_a_value_that_is_not_known_yet_leaves_the_name_to_the_next_rule() -> None:
+def test_the_next_rule_applies_if_a_value_is_not_known_yet() -> None:
     rules = [DefaultResource("host", OfNode("hostname")), DefaultResource("host", "none-yet")]
     assert resources_of(F2, rules) == {"host": "none-yet"}
 
 
-def test_a_rule_may_select_by_what_a_rule_before_it_gave() -> None:
+def test_a_rule_may_select_by_an_earlier_rules_resource() -> None:
     rules = [DefaultResource("os", "linux"), DefaultResource("n", 1, NodeResourceConstraint("os", "linux"))]
     assert resources_of(F2, rules) == {"os": "linux", "n": 1}
 
 
-def test_a_rule_may_take_what_a_rule_before_it_gave() -> None:
+def test_a_rule_may_use_an_earlier_rules_resource() -> None:
     rules = [DefaultResource("free", OfResource("memgb"), changes=((Operator.SUBTRACT, Size(GIB)),))]
     rules += [DefaultResource("mfree", OfResource("free")), DefaultResource("other", OfResource("later"))]
     assert resources_of(F2, rules) == {"free": Size(7 * GIB), "mfree": Size(7 * GIB)}
@@ -99,14 +99,14 @@ def test_a_rule_may_take_what_a_rule_before_it_gave() -> None:
     ("name", "value"),
     (("ncpus", 4), ("pcpus", 2), ("ngpus", 0), ("memb", 8 * GIB), ("memtb", 8 * GIB), ("nodearray", "execute")),
 )
-def test_some_resources_every_node_has(name: str, value: Value) -> None:
+def test_every_node_has_built_in_resources(name: str, value: Value) -> None:
     assert node_of(F2, ()).resources[name] == value
 
 
-def test_a_rule_wins_over_what_every_node_has() -> None:
+def test_a_rule_overrides_a_built_in_resource() -> None:
     assert node_of(F2, [DefaultResource("ngpus", 2)]).resources["ngpus"] == 2
 
 
-def test_a_rule_may_select_by_what_every_node_has() -> None:
+def test_a_rule_may_select_by_a_built_in_resource() -> None:
     rules = [DefaultResource("n", 1, NodeResourceConstraint("nodearray", "execute"))]
     assert resources_of(F2, rules) == {"n": 1}

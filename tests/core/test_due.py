@@ -1,5 +1,5 @@
-"""The next look comes when time alone changes the decision, not up to a poll later; and it is known when there is
-nothing to look for.
+"""The next pass is due when time alone changes the decision, not up to a poll later; and whether there is anything to
+scale.
 """
 
 from dataclasses import replace
@@ -18,24 +18,24 @@ from autoscaler.core.policy import Limits
 from tests.core.building import LONG_AGO, NOW, a_host, a_job, a_machine, a_snapshot, a_worker, an_order
 
 
-def test_the_next_look_is_due_when_a_job_expires() -> None:
+def test_the_next_pass_is_due_when_a_job_expires() -> None:
     assert plan(a_snapshot(a_job(waited=10), queue={"scale_up_timeout": 30.0})).due == NOW + 20
 
 
-def test_the_next_look_is_due_when_a_worker_has_idled_long_enough() -> None:
+def test_the_next_pass_is_due_when_the_idle_timeout_of_a_worker_ends() -> None:
     assert plan(a_snapshot(a_worker(idle=5), idle_timeout=30.0)).due == NOW + 25
 
 
-def test_nothing_is_due_where_nothing_waits_and_no_worker_is_there() -> None:
+def test_nothing_is_due_without_pending_jobs_and_workers() -> None:
     assert plan(a_snapshot()).due is None
 
 
-def test_what_is_past_is_not_due_again() -> None:
+def test_the_next_pass_is_never_due_in_the_past() -> None:
     made = plan(a_snapshot(a_job(waited=100), a_worker(used=2), queue={"scale_up_timeout": 30.0}))
     assert made.due is None or made.due > NOW
 
 
-def test_an_enrolment_that_was_cut_short_is_due_again_before_the_next_poll() -> None:
+def test_an_unfinished_enrolment_is_due_again_before_the_next_poll() -> None:
     enrolled = WorkerNote(LONG_AGO, disabled_at=NOW - 2, disabling=Disabling.ENROL, host="w1")
     snapshot = a_snapshot(a_machine("w1", note=enrolled))
     retry_after = max(snapshot.cluster.schedule_interval, snapshot.policy.batch_delay)
@@ -79,7 +79,7 @@ def test_with_no_pending_job_and_no_worker_there_is_nothing_to_scale(things: tup
         "a stop",
     ),
 )
-def test_whatever_may_need_the_next_pass_is_something_to_scale(things: tuple[Any, ...]) -> None:
+def test_jobs_workers_orders_and_stops_are_something_to_scale(things: tuple[Any, ...]) -> None:
     snapshot = a_snapshot(*things)
     assert not nothing_to_scale(snapshot, plan(snapshot))
 
@@ -93,26 +93,26 @@ def test_whatever_may_need_the_next_pass_is_something_to_scale(things: tuple[Any
     ),
     ids=("a request set", "a created node", "a worker that asks to stop"),
 )
-def test_what_callers_want_is_something_to_scale(requests: Requests) -> None:
+def test_requests_are_something_to_scale(requests: Requests) -> None:
     snapshot = replace(a_snapshot(), requests=requests)
     assert not nothing_to_scale(snapshot, replace(plan(a_snapshot()), actions=()))
 
 
-def test_a_worker_that_no_listing_shows_is_something_to_scale_until_it_is_gone() -> None:
+def test_an_unlisted_worker_is_something_to_scale() -> None:
     snapshot, made = a_snapshot(), plan(a_snapshot())
     missing = replace(made, memory=replace(made.memory, workers={"i-1": WorkerNote(LONG_AGO, missing_since=NOW)}))
     assert not nothing_to_scale(snapshot, missing)
 
 
 def test_an_order_whose_workers_have_gone_again_is_nothing_to_scale() -> None:
-    """An accepted order is looked at for a while longer, in case its listing comes late."""
+    """An accepted order is kept for a while longer, in case its listing comes late."""
     gone = replace(a_machine("w1", state=MachineState.TERMINATED), note=WorkerNote(LONG_AGO, gone=True))
     order = an_order(state=OrderState.ACCEPTED, ids=(gone.worker.id,))
     snapshot = a_snapshot(gone, order)
     assert nothing_to_scale(snapshot, plan(snapshot))
 
 
-def test_a_floor_and_what_could_not_be_read_are_something_to_scale() -> None:
+def test_min_workers_and_unreadable_objects_are_something_to_scale() -> None:
     floor = a_snapshot(limits=Limits(max_workers=3, min_workers=1))
     odd = a_snapshot()
     odd = replace(odd, cluster=replace(odd.cluster, set_aside=(because(Code.CANNOT_BE_READ),)))

@@ -34,10 +34,10 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     category_of,
-    fate,
+    details_of,
     jobs,
     launched,
-    looked_at,
+    reason_code,
 )
 
 
@@ -67,8 +67,8 @@ from tests.core.building import (
         (a_job(unscheduled=True), Code.NOT_READ_YET),
     ),
 )
-def test_what_could_not_start_does_not_count_and_says_why(job: object, code: Code) -> None:
-    assert fate(plan(a_snapshot(job))) is code  # type: ignore[arg-type]
+def test_a_job_that_could_not_start_does_not_count_and_has_a_reason(job: object, code: Code) -> None:
+    assert reason_code(plan(a_snapshot(job))) is code  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -92,65 +92,65 @@ def test_what_could_not_start_does_not_count_and_says_why(job: object, code: Cod
         a_job(slots=(1, 64), pe="mpi"),
     ),
 )
-def test_what_a_new_worker_could_run_launches_one(job: object) -> None:
+def test_a_worker_is_launched_for_a_job_that_it_could_run(job: object) -> None:
     assert launched(plan(a_snapshot(job))) == {"m5.large": 1}  # type: ignore[arg-type]
 
 
-def test_a_job_of_the_future_does_not_count() -> None:
-    assert fate(plan(a_snapshot(a_job(unscheduled=True), looked_at(1, start_after=NOW + 5, unscheduled=True)))) is (
-        Code.FUTURE
-    )
+def test_a_job_with_a_future_start_time_does_not_count() -> None:
+    assert reason_code(
+        plan(a_snapshot(a_job(unscheduled=True), details_of(1, start_after=NOW + 5, unscheduled=True)))
+    ) is (Code.FUTURE)
 
 
-def test_a_job_whose_start_has_come_waits_from_then_on() -> None:
-    made = a_snapshot(a_job(waited=900), looked_at(1, start_after=NOW - 40))
+def test_a_jobs_waiting_time_begins_at_its_start_time() -> None:
+    made = a_snapshot(a_job(waited=900), details_of(1, start_after=NOW - 40))
     assert category_of(plan(made)).waited == 40
 
 
-def test_a_job_that_was_held_waits_from_when_it_was_seen_able() -> None:
-    assert fate(plan(a_snapshot(a_job(waited=900), Memory(unable=(1,))))) is Code.NOT_EXPIRED
+def test_a_released_job_is_not_expired_at_first() -> None:
+    assert reason_code(plan(a_snapshot(a_job(waited=900), Memory(unable=(1,))))) is Code.NOT_EXPIRED
 
 
-def test_a_job_that_was_held_expires_after_the_timeout_anew() -> None:
-    assert fate(plan(a_snapshot(a_job(waited=900), Memory(able_since={1: NOW - 30})))) is Code.EXPIRED
+def test_a_released_job_expires_the_timeout_after_its_release() -> None:
+    assert reason_code(plan(a_snapshot(a_job(waited=900), Memory(able_since={1: NOW - 30})))) is Code.EXPIRED
 
 
-def test_a_held_job_is_remembered_as_unable() -> None:
+def test_a_held_job_is_remembered_as_unable_to_run() -> None:
     assert plan(a_snapshot(a_job(state="hqw"))).memory.unable == (1,)
 
 
-def test_tasks_beyond_tc_do_not_count_and_are_named() -> None:
-    made = plan(a_snapshot(a_job(tasks="1-10:1", count=10), looked_at(1, concurrency=4)))
+def test_tasks_beyond_tc_do_not_count_and_are_listed() -> None:
+    made = plan(a_snapshot(a_job(tasks="1-10:1", count=10), details_of(1, concurrency=4)))
     assert [(v.tasks, v.count, v.reason.code) for v in made.job_categories] == [
         (("1-4:1",), 4, Code.EXPIRED),
         (("5-10:1",), 6, Code.BEYOND_CONCURRENCY),
     ]
 
 
-def test_of_one_job_its_first_tasks_are_told_first_whether_they_count_or_not() -> None:
+def test_tasks_of_a_job_are_reported_in_their_order_whether_they_count_or_not() -> None:
     tasks = {"5-9:1": "qw", "1-2:1": "hqw", "3-4:1": "qw"}
     parts = [a_job(tasks=some, count=2, state=state) for some, state in tasks.items()]
-    made = plan(a_snapshot(*parts, looked_at(1)))
+    made = plan(a_snapshot(*parts, details_of(1)))
     assert [verdict.tasks for verdict in made.job_categories] == [(some,) for some in sorted(tasks)]
 
 
-def test_a_parallel_task_that_runs_on_two_hosts_uses_tc_once() -> None:
+def test_a_parallel_task_on_two_hosts_counts_once_for_tc() -> None:
     one, two = a_host("h1", used=1), a_host("h2", used=1)
     running = replace(one.instances[0].jobs[0], number=1, task="1")
     one, two = (replace(host, instances=(replace(host.instances[0], jobs=(running,), used=2),)) for host in (one, two))
-    made = plan(a_snapshot(one, two, a_job(tasks="2-10:1", count=9), looked_at(1, concurrency=3)))
+    made = plan(a_snapshot(one, two, a_job(tasks="2-10:1", count=9), details_of(1, concurrency=3)))
     assert [verdict.count for verdict in made.job_categories] == [2, 7]
 
 
-def test_a_priority_zero_job_that_was_looked_at_counts() -> None:
-    assert fate(plan(a_snapshot(a_job(unscheduled=True), looked_at(1, unscheduled=True)))) is Code.EXPIRED
+def test_a_job_of_priority_zero_counts_once_qstat_j_was_read() -> None:
+    assert reason_code(plan(a_snapshot(a_job(unscheduled=True), details_of(1, unscheduled=True)))) is Code.EXPIRED
 
 
-def test_an_answer_from_before_it_lost_its_priority_is_no_answer() -> None:
-    assert fate(plan(a_snapshot(a_job(unscheduled=True), looked_at(1, unscheduled=False)))) is Code.NOT_READ_YET
+def test_qstat_j_details_from_before_a_job_lost_its_priority_are_not_used() -> None:
+    assert reason_code(plan(a_snapshot(a_job(unscheduled=True), details_of(1, unscheduled=False)))) is Code.NOT_READ_YET
 
 
-def test_licences_are_given_to_the_oldest() -> None:
+def test_licences_go_to_the_oldest_job() -> None:
     made = plan(
         a_snapshot(
             a_job(1, waited=50, hard={"lic": "2"}),
@@ -158,7 +158,7 @@ def test_licences_are_given_to_the_oldest() -> None:
             global_consumables={"lic": "3"},
         )
     )
-    assert (fate(made, 2), fate(made, 1)) == (Code.EXPIRED, Code.BEYOND_GLOBAL)
+    assert (reason_code(made, 2), reason_code(made, 1)) == (Code.EXPIRED, Code.BEYOND_GLOBAL)
 
 
 def test_a_licence_counts_per_slot() -> None:
@@ -172,7 +172,7 @@ def test_a_quota_holds_for_each_user_alone() -> None:
     assert sum(verdict.count for verdict in made.job_categories if verdict.counted) == 5
 
 
-def test_a_quota_counts_what_runs() -> None:
+def test_a_quota_counts_slots_of_running_jobs() -> None:
     made = plan(a_snapshot(jobs(5, owner="ann"), a_host(slots=2, used=2), a_quota(QuotaRule({"slots": "3"}))))
     assert sum(verdict.count for verdict in made.job_categories if verdict.counted) == 1
 
@@ -190,8 +190,8 @@ def test_a_quota_counts_what_runs() -> None:
         a_quota(QuotaRule({"slots": "$num_proc*0"})),
     ),
 )
-def test_a_quota_that_does_not_hold_keeps_nobody_back(quota: object) -> None:
-    assert fate(plan(a_snapshot(a_job(owner="ann"), quota))) is Code.EXPIRED  # type: ignore[arg-type]
+def test_a_quota_that_does_not_apply_holds_back_no_job(quota: object) -> None:
+    assert reason_code(plan(a_snapshot(a_job(owner="ann"), quota))) is Code.EXPIRED  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -205,15 +205,15 @@ def test_a_quota_that_does_not_hold_keeps_nobody_back(quota: object) -> None:
         ({"arch": "sol-amd64"}, {"arch": "lx-amd64"}, Code.TOO_MUCH_FOR_QUOTA),
     ),
 )
-def test_a_quota_of_what_is_no_consumable_is_compared_with_each_request(
+def test_a_quota_on_a_non_consumable_is_compared_with_each_request(
     limit: dict[str, str], asked: dict[str, str], code: Code
 ) -> None:
     """Son of Grid Engine 8.1.9: `limit to h_rt=60` starts no job that requests more, and all that request none."""
     made = plan(a_snapshot(a_job(hard=asked), a_quota(QuotaRule(limit))))
-    assert (fate(made), bool(made.actions)) == (code, code is Code.EXPIRED)
+    assert (reason_code(made), bool(made.actions)) == (code, code is Code.EXPIRED)
 
 
-def test_of_run_times_that_only_a_quota_limits_each_is_judged_by_itself() -> None:
+def test_jobs_with_different_run_times_are_checked_separately_against_a_quota() -> None:
     short, long = a_job(hard={"h_rt": "60"}), a_job(2, hard={"h_rt": "61"})
     made = plan(a_snapshot(short, long, a_quota(QuotaRule({"h_rt": "60"}))))
     assert {one.jobs: one.reason.code for one in made.job_categories} == {
@@ -222,14 +222,14 @@ def test_of_run_times_that_only_a_quota_limits_each_is_judged_by_itself() -> Non
     }
 
 
-def test_a_job_waits_for_what_nobody_knows_who_is_on_a_list() -> None:
+def test_a_job_whose_access_list_could_not_be_read_has_that_reason() -> None:
     closed = {"main.q": replace(MAIN, access=Access(user_lists=("staff",)))}
-    assert fate(plan(a_snapshot(a_job(), queues=closed))) is Code.ACCESS_UNKNOWN
+    assert reason_code(plan(a_snapshot(a_job(), queues=closed))) is Code.ACCESS_UNKNOWN
 
 
 def test_a_job_that_runs_longer_than_the_queue_allows_does_not_count() -> None:
     short = {"main.q": replace(MAIN, limits={"h_rt": "1:0:0"})}
-    assert fate(plan(a_snapshot(a_job(hard={"h_rt": "3601"}), queues=short))) is Code.RESTRICTED_QUEUE
+    assert reason_code(plan(a_snapshot(a_job(hard={"h_rt": "3601"}), queues=short))) is Code.RESTRICTED_QUEUE
 
 
 FORCED = {
@@ -241,7 +241,7 @@ FORCED = {
 
 @pytest.mark.parametrize("value", ("must=TRUE", "must=FALSE", "toll=2", "toll=0"))
 @pytest.mark.parametrize("where", ("queue", "workers", "global host"))
-def test_a_job_that_does_not_request_what_its_queue_forces_it_to_does_not_count(value: str, where: str) -> None:
+def test_a_job_that_does_not_request_a_forced_complex_does_not_count(value: str, where: str) -> None:
     values = dict([value.split("=")])
     here: dict[str, Any] = {"queue": {"complex_values": values}}
     here["workers"] = {"complex_values_by_host": {"@allhosts": values}}
@@ -249,12 +249,12 @@ def test_a_job_that_does_not_request_what_its_queue_forces_it_to_does_not_count(
     shared = values if where == "global host" else {}
     made = plan(a_snapshot(a_job(), queues=queues, complexes=FORCED, global_consumables=shared))
     asking = plan(a_snapshot(a_job(hard={"mu": values.get("must", "1"), "to": "0"}), queues=queues, complexes=FORCED))
-    assert (fate(made), made.actions) == (Code.RESTRICTED_QUEUE, ())
+    assert (reason_code(made), made.actions) == (Code.RESTRICTED_QUEUE, ())
     assert "is FORCED" in text(made.job_categories[0].reason)
-    assert fate(asking) is not Code.RESTRICTED_QUEUE
+    assert reason_code(asking) is not Code.RESTRICTED_QUEUE
 
 
-def test_of_a_run_time_that_must_be_requested_it_matters_whether_it_is() -> None:
+def test_with_a_forced_h_rt_only_jobs_that_request_it_count() -> None:
     forced = {**COMPLEXES, "h_rt": replace(COMPLEXES["h_rt"], requestable="FORCED")}
     asking, other = a_job(1, hard={"h_rt": "600"}), a_job(2)
     made = plan(a_snapshot(asking, other, complexes=forced, global_consumables={"h_rt": "1:0:0"}))
@@ -264,9 +264,9 @@ def test_of_a_run_time_that_must_be_requested_it_matters_whether_it_is() -> None
     }
 
 
-def test_a_value_that_the_queue_has_on_other_hosts_than_workers_forces_nothing() -> None:
+def test_a_forced_complex_only_on_other_hosts_than_workers_excludes_no_job() -> None:
     queues = {"main.q": replace(MAIN, complex_values_by_host={"@big": {"must": "TRUE"}})}
-    assert fate(plan(a_snapshot(a_job(), queues=queues, complexes=FORCED))) is Code.EXPIRED
+    assert reason_code(plan(a_snapshot(a_job(), queues=queues, complexes=FORCED))) is Code.EXPIRED
 
 
 @pytest.mark.parametrize(
@@ -278,25 +278,25 @@ def test_a_value_that_the_queue_has_on_other_hosts_than_workers_forces_nothing()
         ("100:0:0", "2:0:0", False),
     ),
 )
-def test_the_limit_of_the_workers_host_group_decides(elsewhere: str, on_workers: str, counts: bool) -> None:
+def test_the_queue_limit_for_the_workers_host_group_decides(elsewhere: str, on_workers: str, counts: bool) -> None:
     limits = {} if elsewhere == "INFINITY" else {"h_rt": elsewhere}
     queues = {"main.q": replace(MAIN, limits=limits, limits_by_host={"@allhosts": {"h_rt": on_workers}})}
     made = plan(a_snapshot(a_job(hard={"h_rt": "10:0:0"}), queues=queues))
-    assert (fate(made) is not Code.RESTRICTED_QUEUE, bool(made.actions)) == (counts, counts)
+    assert (reason_code(made) is not Code.RESTRICTED_QUEUE, bool(made.actions)) == (counts, counts)
 
 
 def test_a_job_pinned_to_our_worker_counts_but_launches_nothing() -> None:
     made = plan(a_snapshot(a_job(hard={"h": "w1"}), a_worker("w1", used=2)))
-    assert (fate(made), made.actions) == (Code.COUNTED, ())
+    assert (reason_code(made), made.actions) == (Code.COUNTED, ())
 
 
-def test_a_job_that_names_no_queue_does_not_grow_a_queue_that_is_not_default() -> None:
+def test_a_job_without_a_queue_does_not_count_for_a_non_default_queue() -> None:
     reason = category_of(plan(a_snapshot(a_job(), queue={"default": False}))).reason
     assert (reason.code, reason["queues"]) == (Code.QUEUE_NOT_NAMED, ("main.q",))
 
 
 @pytest.mark.parametrize(("group", "on_workers"), (("@allhosts", ("other.q",)), ("@others", None)))
-def test_the_reason_says_if_workers_have_the_queue_that_is_not_autoscaled(
+def test_the_reason_names_queues_of_workers_that_are_not_autoscaled(
     group: str, on_workers: tuple[str, ...] | None
 ) -> None:
     queues = {"main.q": MAIN, "other.q": Queue("other.q", (group,), 2, pe_list=("only",))}
@@ -311,35 +311,35 @@ def test_the_reason_says_if_workers_have_the_queue_that_is_not_autoscaled(
         assert (reason.code, reason["on_workers"]) == (code, on_workers)
 
 
-def test_one_expired_job_makes_all_count() -> None:
+def test_one_expired_job_makes_all_jobs_of_its_queue_expired() -> None:
     made = plan(a_snapshot(jobs(7, waited=5), a_job(50, waited=30)))
     assert launched(made) == {"m5.large": 4}
 
 
-def test_jobs_that_are_all_young_launch_nothing() -> None:
+def test_nothing_is_launched_before_any_job_is_expired() -> None:
     assert plan(a_snapshot(jobs(7, waited=29.9))).actions == ()
 
 
-# -- what to ask qstat -j ---------------------------------------------------------------------------------------
+# -- which jobs qstat -j is run for -----------------------------------------------------------------------------------
 
 
-def wanted(*job_categories: object, details: tuple[JobDetail, ...] = (), lookups: int = 200) -> tuple[int, ...]:
+def looked_up(*job_categories: object, details: tuple[JobDetail, ...] = (), lookups: int = 200) -> tuple[int, ...]:
     made = a_snapshot(*job_categories)  # type: ignore[arg-type]
     policy = replace(made.policy, detail_lookups=lookups)
     return details_wanted(made.cluster.job_categories, Memory(details={d.job: d for d in details}), policy, NOW)
 
 
-def test_arrays_and_unscheduled_jobs_are_looked_at_once_oldest_first() -> None:
+def test_qstat_j_is_run_for_arrays_and_unscheduled_jobs_oldest_first() -> None:
     job_categories = (a_job(1), a_job(2, tasks="1-2:1", waited=5), a_job(3, unscheduled=True, waited=9))
-    assert wanted(*job_categories) == (3, 2)
+    assert looked_up(*job_categories) == (3, 2)
 
 
-def test_no_more_are_looked_at_than_allowed() -> None:
-    assert wanted(a_job(2, tasks="1-2:1", waited=5), a_job(3, unscheduled=True, waited=9), lookups=1) == (3,)
+def test_qstat_j_is_run_for_no_more_jobs_than_allowed() -> None:
+    assert looked_up(a_job(2, tasks="1-2:1", waited=5), a_job(3, unscheduled=True, waited=9), lookups=1) == (3,)
 
 
-def test_held_jobs_are_not_looked_at() -> None:
-    assert wanted(a_job(2, tasks="1-2:1", state="hqw")) == ()
+def test_qstat_j_is_not_run_for_held_jobs() -> None:
+    assert looked_up(a_job(2, tasks="1-2:1", state="hqw")) == ()
 
 
 @pytest.mark.parametrize(
@@ -353,25 +353,25 @@ def test_held_jobs_are_not_looked_at() -> None:
         (JobDetail(2, NOW - 600, start_after=NOW - 9), False),
     ),
 )
-def test_only_an_old_answer_that_keeps_a_job_back_is_asked_again(detail: JobDetail, again: bool) -> None:
-    assert wanted(a_job(2, tasks="1-2:1"), details=(detail,)) == ((2,) if again else ())
+def test_qstat_j_is_run_again_only_if_an_old_answer_holds_the_job_back(detail: JobDetail, again: bool) -> None:
+    assert looked_up(a_job(2, tasks="1-2:1"), details=(detail,)) == ((2,) if again else ())
 
 
-def test_a_job_that_lost_its_priority_is_looked_at_again() -> None:
-    assert wanted(a_job(2, unscheduled=True), details=(JobDetail(2, NOW - 9),)) == (2,)
+def test_qstat_j_is_run_again_for_a_job_that_lost_its_priority() -> None:
+    assert looked_up(a_job(2, unscheduled=True), details=(JobDetail(2, NOW - 9),)) == (2,)
 
 
-def test_a_job_that_takes_more_on_one_host_than_a_quota_lets_each_give_does_not_count() -> None:
+def test_a_job_beyond_a_quota_for_each_host_does_not_count() -> None:
     each = a_quota(QuotaRule({"slots": "2"}, hosts=("*",), each=frozenset({"hosts"})))
-    assert fate(plan(a_snapshot(a_job(slots=3), each, instance_type="m5.4xlarge"))) is Code.TOO_MUCH_FOR_QUOTA
-    assert fate(plan(a_snapshot(a_job(slots=2), each))) is Code.EXPIRED
-    assert fate(plan(a_snapshot(a_job(slots=3, pe="mpi"), each))) is Code.EXPIRED
+    assert reason_code(plan(a_snapshot(a_job(slots=3), each, instance_type="m5.4xlarge"))) is Code.TOO_MUCH_FOR_QUOTA
+    assert reason_code(plan(a_snapshot(a_job(slots=2), each))) is Code.EXPIRED
+    assert reason_code(plan(a_snapshot(a_job(slots=3, pe="mpi"), each))) is Code.EXPIRED
 
 
-def test_slots_of_a_parallel_environment_that_run_are_not_left() -> None:
+def test_a_pes_slots_used_by_running_jobs_are_not_available() -> None:
     small = {**PES, "mpi": replace(PES["mpi"], slots=6)}
     running = HostJob(9001, "", "r", 4, "ann", pe="mpi")
     host = replace(a_host("h1"), instances=(QueueInstance("main.q", "h1", 9, 4, 0, "", (running,)),))
     seen = a_snapshot(a_job(slots=2, pe="mpi"), a_job(2, slots=3, pe="mpi"), host)
     made = plan(replace(seen, cluster=replace(seen.cluster, pes=small)))
-    assert (fate(made, 1), fate(made, 2)) == (Code.FITS, Code.BEYOND_QUOTA)
+    assert (reason_code(made, 1), reason_code(made, 2)) == (Code.FITS, Code.BEYOND_QUOTA)

@@ -1,4 +1,4 @@
-"""A node array of callers goes when nobody wants it and nothing is left of it."""
+"""A dynamic node array is removed when nothing requests it and nothing is left of it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ BURST = ArrayDefinition("burst", dynamic=True, wanted=False)
         ((replace(an_order(), node_array="burst"),), False),
     ),
 )
-def test_an_array_that_nobody_wants_goes_with_its_last_worker(things: tuple[Thing, ...], goes: bool) -> None:
+def test_a_dynamic_array_no_longer_requested_is_removed_with_its_last_worker(
+    things: tuple[Thing, ...], goes: bool
+) -> None:
     snapshot = replace(a_snapshot(*things), requests=Requests(arrays=(BURST,)))
     assert empty_arrays(snapshot) == (("burst",) if goes else ())
 
 
 @pytest.mark.parametrize("kept", (replace(BURST, wanted=True), replace(BURST, dynamic=False)))
-def test_an_array_that_is_wanted_or_of_the_settings_stays_and_with_it_what_it_extends(kept: ArrayDefinition) -> None:
+def test_a_requested_or_configured_array_stays_and_so_does_the_one_it_extends(kept: ArrayDefinition) -> None:
     assert empty_arrays(replace(a_snapshot(), requests=Requests(arrays=(kept,)))) == ()
     base = replace(BURST, name="base")
     both = Requests(arrays=(base, replace(BURST, extends="base", wanted=True)))

@@ -1,4 +1,4 @@
-"""What a listing has that the one before had not, and sets of numbers of which few are new, against the plain way."""
+"""Changes between two listings, and sets of numbers that differ little, checked against a plain implementation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ NUMBERS = st.frozensets(st.integers(0, 40))
 
 
 @given(st.lists(st.booleans(), max_size=600), st.lists(st.integers(0, 600), max_size=30), st.data())
-def test_what_is_new_and_what_is_gone_is_found(kept: list[bool], inserted: list[int], data: st.DataObject) -> None:
+def test_new_and_missing_items_of_a_listing_are_found(
+    kept: list[bool], inserted: list[int], data: st.DataObject
+) -> None:
     before = [object() for _ in kept]
     now = [item for item, stays in zip(before, kept, strict=True) if stays]
     for at in inserted:
@@ -21,20 +23,20 @@ def test_what_is_new_and_what_is_gone_is_found(kept: list[bool], inserted: list[
     old, listed = set(map(id, before)), set(map(id, now))
     assert {at for at, item in enumerate(now) if id(item) not in old} <= set(new)
     assert {at for at, item in enumerate(before) if id(item) not in listed} <= set(gone)
-    # One that moved far is told as both, never as one of them.
+    # One that moved far is reported as both, never as one of them.
     both = {id(now[at]) for at in new} & old
     assert both == {id(before[at]) for at in gone} & listed
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=600))
-def test_another_mark_is_a_change(marks: list[tuple[bool, bool]]) -> None:
+def test_a_changed_mark_is_a_change(marks: list[tuple[bool, bool]]) -> None:
     items = [object() for _ in marks]
     before, now = [mark for mark, _ in marks], [mark for _, mark in marks]
     assert compared(items, items, before, now) == ([at for at, (one, other) in enumerate(marks) if one != other], [])
 
 
 @given(NUMBERS, st.lists(st.tuples(NUMBERS, NUMBERS)))
-def test_numbers_are_a_set(first: frozenset[int], changes: list[tuple[frozenset[int], frozenset[int]]]) -> None:
+def test_numbers_behave_like_a_set(first: frozenset[int], changes: list[tuple[frozenset[int], frozenset[int]]]) -> None:
     plain, numbers = set(first), Numbers(first)
     for more, fewer in changes:
         plain = (plain | more) - fewer
@@ -43,7 +45,7 @@ def test_numbers_are_a_set(first: frozenset[int], changes: list[tuple[frozenset[
         assert numbers.missing(tuple(range(41))) == [number for number in range(41) if number not in plain]
 
 
-def test_what_adds_nothing_is_the_same_set() -> None:
+def test_a_change_without_effect_returns_the_same_object() -> None:
     numbers = Numbers(frozenset(range(10)))
     assert numbers.plus({3, 4}) is numbers
     assert numbers.minus({11}) is numbers

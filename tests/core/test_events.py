@@ -1,4 +1,4 @@
-"""Events: each step of a job's life is told once, many alike are one, and nothing is told of a quiet pass."""
+"""Events: each step of a job has one event, equal ones are merged, and a pass without changes has none."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from tests.core.building import NOW, Thing, a_failure, a_host, a_job, a_machine,
 SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, FAILED, JOINED, DISABLED, ENABLED, GONE, STARTED, ENDED = EventKind
 
 
-def told(known: Known, snapshot: Snapshot, *accounted: Accounted) -> PassEvents:
+def events_after(known: Known, snapshot: Snapshot, *accounted: Accounted) -> PassEvents:
     return events_of(known, snapshot, plan(snapshot), accounted)
 
 
 def first(*things: Thing, now: float = NOW) -> PassEvents:
-    return told(Known(), a_snapshot(*things, now=now))
+    return events_after(Known(), a_snapshot(*things, now=now))
 
 
 def then(before: PassEvents, *things: Thing, accounted: Iterable[Accounted] = (), after: float = 10.0) -> PassEvents:
-    return told(before.known, a_snapshot(*things, now=NOW + after), *accounted)
+    return events_after(before.known, a_snapshot(*things, now=NOW + after), *accounted)
 
 
-def said(found: PassEvents, kind: EventKind | None = None) -> list[tuple[str, str, str]]:
+def summary(found: PassEvents, kind: EventKind | None = None) -> list[tuple[str, str, str]]:
     """Kind, jobs and tasks of each event."""
     return [(e.kind.value, e.jobs, e.tasks) for e in found.events if kind in (None, e.kind)]
 
@@ -64,10 +64,10 @@ def an_end(job: int = 1, task: str = "", host: str = "h1", *, failed: bool = Fal
     return Accounted(job, task, "ann", host, "main.q", NOW - 9, started, NOW + 4, failed, how)
 
 
-# -- waiting -----------------------------------------------------------------------------------------------------------
+# -- waiting ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_is_submitted_when_it_was_and_counts_from_the_pass_on() -> None:
+def test_the_events_of_a_new_job_are_submitted_and_counted() -> None:
     found = first(a_job(7, waited=70, owner="ann", project="wind"))
     submitted, counted = only(found, SUBMITTED), only(found, COUNTED)
     assert (submitted.jobs, submitted.at, submitted.seen_at) == ("7", NOW - 70, NOW)
@@ -76,63 +76,63 @@ def test_a_job_is_submitted_when_it_was_and_counts_from_the_pass_on() -> None:
     assert counted.code
 
 
-def test_a_project_that_only_qstat_j_tells_is_told() -> None:
+def test_a_project_known_only_from_qstat_j_is_in_the_events() -> None:
     detail = Memory(passes=7, details={7: JobDetail(7, NOW - 5, group="staff", project="wind")})
     assert {event.project for event in first(a_job(7, tasks="1-3:1", count=3), detail).events} == {"wind"}
 
 
 def test_50000_jobs_of_a_category_are_one_event() -> None:
     found = first(jobs(50_000, owner="ann"))
-    assert said(found) == [("submitted", "1-50000", ""), ("counted", "1-50000", "")]
+    assert summary(found) == [("submitted", "1-50000", ""), ("counted", "1-50000", "")]
     assert [event.count for event in found.events] == [50_000, 50_000]
 
 
-def test_jobs_of_an_owner_are_one_event_whatever_they_ask_for() -> None:
+def test_submitted_jobs_of_an_owner_are_one_event_whatever_they_request() -> None:
     found = first(a_job(1, owner="ann"), a_job(2, slots=2, owner="ann"), a_job(3, owner="bob"))
-    assert said(found, SUBMITTED) == [("submitted", "1-2", ""), ("submitted", "3", "")]
+    assert summary(found, SUBMITTED) == [("submitted", "1-2", ""), ("submitted", "3", "")]
 
 
 def test_tasks_of_an_array_are_counted() -> None:
     assert only(first(a_job(4, tasks="1-40:1", count=40)), SUBMITTED).count == 40
 
 
-def test_a_quiet_pass_tells_nothing() -> None:
+def test_a_pass_without_changes_has_no_events() -> None:
     things = (a_job(1), running(a_run(2)), a_worker(used=0))
     assert not then(first(*things), *things).events
 
 
-def test_a_new_job_of_a_known_category_is_told_alone() -> None:
+def test_the_event_of_a_new_job_of_a_known_category_names_only_that_job() -> None:
     found = then(first(jobs(3)), jobs(4))
-    assert said(found) == [("submitted", "4", ""), ("counted", "4", "")]
+    assert summary(found) == [("submitted", "4", ""), ("counted", "4", "")]
 
 
 def test_a_held_job_does_not_count_until_it_is_released() -> None:
     held = first(a_job(1, state="hqw"))
-    assert (said(held)[1], only(held, NOT_COUNTED).code) == (("not_counted", "1", ""), "HELD")
+    assert (summary(held)[1], only(held, NOT_COUNTED).code) == (("not_counted", "1", ""), "HELD")
     released = then(held, a_job(1))
-    assert said(released) == [("counted", "1", "")]
-    assert said(then(released, a_job(1, state="hqw"), after=20)) == [("not_counted", "1", "")]
+    assert summary(released) == [("counted", "1", "")]
+    assert summary(then(released, a_job(1, state="hqw"), after=20)) == [("not_counted", "1", "")]
 
 
-def test_an_array_beyond_its_limit_counts_once_and_is_not_said_not_to() -> None:
+def test_an_array_partly_beyond_its_limit_has_a_counted_event_only() -> None:
     detail = Memory(passes=7, details={5: JobDetail(5, NOW - 5, concurrency=2, group="staff")})
     found = first(a_job(5, tasks="1-9:1", count=9), detail)
     assert [event.kind for event in found.events] == [SUBMITTED, COUNTED]
 
 
-def test_what_changes_without_the_totals_is_told_within_a_minute() -> None:
+def test_a_change_that_leaves_the_totals_equal_is_found_by_the_next_comparison() -> None:
     before = a_snapshot(a_job(1), a_job(2, state="hqw"))
-    found, now = told(Known(), before), plan(before)
+    found, now = events_after(Known(), before), plan(before)
     turned = replace(now, job_categories=tuple(replace(each, counted=not each.counted) for each in now.job_categories))
     assert not events_of(found.known, replace(before, now=NOW + COMPARED - 1), turned, ()).events
     late = events_of(found.known, replace(before, now=NOW + COMPARED), turned, ())
-    assert sorted(said(late)) == [("counted", "2", ""), ("not_counted", "1", "")]
+    assert sorted(summary(late)) == [("counted", "2", ""), ("not_counted", "1", "")]
 
 
-# -- orders and workers ------------------------------------------------------------------------------------------------
+# -- orders and workers -----------------------------------------------------------------------------------------------
 
 
-def test_an_order_names_the_jobs_that_it_is_for_with_the_others() -> None:
+def test_an_order_event_names_all_jobs_of_its_categories() -> None:
     launching = first(jobs(3))
     (launch,) = plan(a_snapshot(jobs(3))).actions
     order = an_order(2, assignment=launch.assignment, planned_at=NOW)  # type: ignore[union-attr]
@@ -141,14 +141,14 @@ def test_an_order_names_the_jobs_that_it_is_for_with_the_others() -> None:
     assert (event.code, event.message) == ("DEMAND", "2 m5.large of execute")
 
 
-def test_an_order_is_told_once_and_without_jobs_where_it_is_for_none() -> None:
+def test_an_order_for_no_job_has_one_event_without_jobs() -> None:
     found = first(an_order(1, planned_at=NOW - 20))
     event = only(found, ORDERED)
     assert (event.jobs, event.count, event.code) == ("", 0, "")
     assert not then(found, an_order(1, planned_at=NOW - 20, state=OrderState.ACCEPTED, ids=("i-1",))).events
 
 
-def test_a_worker_joins_when_it_is_first_heard() -> None:
+def test_a_worker_has_a_joined_event_when_it_first_reports() -> None:
     assert not first(a_machine("w1")).events
     found = first(a_worker("w1", order_id="order-1"))
     event = only(found, JOINED)
@@ -157,7 +157,7 @@ def test_a_worker_joins_when_it_is_first_heard() -> None:
     assert not then(found, a_worker("w1", order_id="order-1")).events
 
 
-def test_a_launch_that_failed_is_told_once_with_its_cause() -> None:
+def test_a_failed_launch_has_one_event_with_its_cause() -> None:
     """In two zones it is one failure; what an earlier pass counted is old."""
     old, new = a_failure(age=100.0), replace(a_failure(node_array="execute", zone="a"), order_id="o-1")
     twice = replace(new, bucket=replace(new.bucket, zone="b"))
@@ -167,7 +167,7 @@ def test_a_launch_that_failed_is_told_once_with_its_cause() -> None:
     assert shown(event) == "launch failed: m5.large of execute: Insufficient instance capacity. (order o-1)"
 
 
-def test_a_machine_that_never_joined_has_failed_with_its_last_words_and_is_not_said_to_be_gone() -> None:
+def test_a_machine_that_never_joined_has_a_failed_event_with_its_output_and_no_gone_event() -> None:
     words = "never joined; it printed last: boot\nno route to host"
     failure = replace(
         a_failure(node_array="execute"), kind=FailureKind.BOOT, message=words, worker_id="i-w1", order_id="o-1"
@@ -178,10 +178,10 @@ def test_a_machine_that_never_joined_has_failed_with_its_last_words_and_is_not_s
     assert shown(event) == (
         "worker w1 never joined: m5.large of execute: it printed last: boot | no route to host (order o-1)"
     )
-    assert not said(then(first(a_machine("w1")), dead), GONE)
+    assert not summary(then(first(a_machine("w1")), dead), GONE)
 
 
-def test_a_worker_that_fell_silent_is_disabled_enabled_again_and_gone_each_once() -> None:
+def test_a_silent_workers_disabled_enabled_and_gone_events_come_once_each() -> None:
     worker = a_worker("w1", order_id="o-1")
     silent = a_worker("w1", order_id="o-1", mark=Disabling.SILENT, disabled=20.0, heard=False)
     disabled = then(first(worker), silent)
@@ -198,7 +198,7 @@ def test_a_worker_that_fell_silent_is_disabled_enabled_again_and_gone_each_once(
     assert not then(gone, after=60).events
 
 
-def test_a_worker_that_its_provider_lists_no_longer_is_gone() -> None:
+def test_a_worker_no_longer_listed_by_its_provider_has_a_gone_event() -> None:
     note = WorkerNote(NOW - 9e6, heard_at=NOW - 9e6, host="w1", missing_since=NOW - 8e6, left=True)
     event = only(then(first(a_worker("w1")), Memory(passes=7, workers={"i-w1": note})), GONE)
     assert (event.worker_id, event.hosts, event.code) == ("i-w1", ("w1",), "GONE")
@@ -213,20 +213,20 @@ def test_a_worker_that_its_provider_lists_no_longer_is_gone() -> None:
         (Ending.UNKNOWN, NOW - 5, "was terminated"),
     ),
 )
-def test_the_end_of_a_worker_is_told_with_its_cause(ending: Ending, terminated: float | None, words: str) -> None:
+def test_the_gone_event_of_a_worker_has_its_cause(ending: Ending, terminated: float | None, words: str) -> None:
     note = WorkerNote(NOW - 300, heard_at=NOW - 200, host="w1", terminated_at=terminated)
     ended = a_machine("w1", state=MachineState.TERMINATED, ending=ending, note=note)
     event = only(then(first(a_worker("w1")), ended), GONE)
     assert shown(event) == f"worker w1 {words}: m5.large of execute, i-w1"
 
 
-def test_another_process_tells_no_change_of_a_worker_again() -> None:
+def test_events_of_a_worker_are_not_repeated_by_another_process() -> None:
     silent = a_worker("w1", mark=Disabling.SILENT, heard=False)
     assert silent.note is not None
-    assert not said(first(replace(silent, note=replace(silent.note, seen_disabled=True))), DISABLED)
+    assert not summary(first(replace(silent, note=replace(silent.note, seen_disabled=True))), DISABLED)
 
 
-def test_a_worker_that_joins_is_not_told_as_enabled() -> None:
+def test_a_worker_that_joins_has_no_enabled_event() -> None:
     joining = a_worker("w1", mark=Disabling.ENROL)
     assert [event.kind for event in then(first(joining), a_worker("w1")).events if event.worker_id] in ([], [JOINED])
 
@@ -234,7 +234,7 @@ def test_a_worker_that_joins_is_not_told_as_enabled() -> None:
 # -- running and ended -------------------------------------------------------------------------------------------------
 
 
-def test_a_job_starts_where_and_when_it_does() -> None:
+def test_a_started_event_has_host_queue_and_time() -> None:
     event = only(then(first(a_job(1)), running(a_run(1, started=NOW + 4))), STARTED)
     assert (event.jobs, event.hosts, event.queue, event.at) == ("1", ("h1",), "main.q", NOW + 4)
     assert event.owner == "ann"
@@ -242,15 +242,15 @@ def test_a_job_starts_where_and_when_it_does() -> None:
 
 def test_tasks_that_start_on_one_host_are_one_event() -> None:
     found = first(running(*(a_run(3, str(task)) for task in (1, 2, 3, 7)), a_run(4), a_run(5)))
-    assert said(found, STARTED) == [("started", "3", "1-3,7"), ("started", "4-5", "")]
+    assert summary(found, STARTED) == [("started", "3", "1-3,7"), ("started", "4-5", "")]
 
 
-def test_a_job_on_several_hosts_starts_once() -> None:
+def test_a_job_on_several_hosts_has_one_started_event() -> None:
     event = only(first(running(a_run(1)), running(a_run(1), host="h2")), STARTED)
     assert (event.hosts, event.count) == (("h1", "h2"), 1)
 
 
-def test_of_a_job_in_two_queues_no_host_is_said_to_be_of_the_wrong_one() -> None:
+def test_the_started_event_of_a_job_in_two_queues_names_no_queue() -> None:
     (instance,) = running(a_run(), host="h2").instances
     big = replace(running(host="h2"), instances=(replace(instance, queue="big.q"),))
     started = only(then(first(a_host("h1"), a_host("h2")), running(a_run(), host="h1"), big), STARTED)
@@ -259,10 +259,10 @@ def test_of_a_job_in_two_queues_no_host_is_said_to_be_of_the_wrong_one() -> None
 
 
 @pytest.mark.parametrize(("failed", "code"), ((False, "ended"), (True, "failed")))
-def test_a_job_ends_as_accounting_says(failed: bool, code: str) -> None:
+def test_the_ended_event_of_a_job_is_that_of_accounting(failed: bool, code: str) -> None:
     ran = first(running(a_run(1)))
     gone = then(ran, a_host())
-    assert not gone.events  # accounting tells it some seconds later
+    assert not gone.events  # accounting has it some seconds later
     ended = then(gone, a_host(), accounted=(an_end(failed=failed),), after=20)
     event = only(ended, ENDED)
     assert (event.jobs, event.hosts, event.at, event.code) == ("1", ("h1",), NOW + 4, code)
@@ -272,29 +272,29 @@ def test_a_job_ends_as_accounting_says(failed: bool, code: str) -> None:
     assert not ended.known.runs
 
 
-def test_jobs_that_end_alike_are_one_event_from_the_first_end_to_the_last() -> None:
+def test_jobs_that_end_alike_are_one_event_with_first_and_last_time() -> None:
     ran = first(running(a_run(1), a_run(2)))
     ended = then(ran, a_host(), accounted=(an_end(1), replace(an_end(2), ended=NOW + 9)))
     event = only(ended, ENDED)
     assert (event.jobs, event.at, event.until) == ("1-2", NOW + 4, NOW + 9)
 
 
-def test_of_what_accounting_never_tells_the_end_is_told_late() -> None:
+def test_a_job_missing_in_accounting_has_a_late_ended_event() -> None:
     gone = then(first(running(a_run(1))), a_host())
     assert not then(gone, a_host(), after=10 + LATE - 1).events
     event = only(then(gone, a_host(), after=10 + LATE), ENDED)
     assert (event.jobs, event.code) == ("1", "unknown")
 
 
-def test_a_job_that_is_seen_again_has_not_ended() -> None:
+def test_a_job_that_is_listed_again_has_no_ended_event() -> None:
     gone = then(first(running(a_run(1))), a_host())
     back = then(gone, running(a_run(1)), after=20)
     assert not then(back, running(a_run(1)), after=20 + LATE).events
 
 
-def test_a_job_that_no_pass_saw_is_told_from_accounting() -> None:
+def test_events_of_a_job_that_no_pass_observed_come_from_accounting() -> None:
     found = then(first(), a_host(), accounted=(an_end(6), an_end(7)))
-    assert said(found) == [("submitted", "6-7", ""), ("started", "6-7", ""), ("ended", "6-7", "")]
+    assert summary(found) == [("submitted", "6-7", ""), ("started", "6-7", ""), ("ended", "6-7", "")]
     assert only(found, SUBMITTED).at == NOW - 9
 
 
@@ -303,7 +303,7 @@ def test_a_job_that_waited_and_ran_between_two_passes_starts_and_ends() -> None:
     assert [event.kind for event in found.events] == [STARTED, ENDED]
 
 
-def test_a_start_that_failed_is_no_start() -> None:
+def test_a_failed_start_has_no_started_event() -> None:
     found = then(first(a_job(6)), a_job(6, state="Eqw"), accounted=(an_end(6, failed=True, began=False),))
     assert [event.kind for event in found.events] == [NOT_COUNTED, ENDED]
 
@@ -314,7 +314,7 @@ def test_a_rescheduled_job_ends_on_one_host_and_starts_on_the_other() -> None:
     assert {(event.kind, event.hosts) for event in moved.events} == {(STARTED, ("h2",)), (ENDED, ("h1",))}
 
 
-def test_a_rescheduled_job_ends_once_though_accounting_says_so_after_its_next_start() -> None:
+def test_a_rescheduled_job_has_one_ended_event_though_accounting_comes_after_its_next_start() -> None:
     elsewhere = running(a_run(1, started=NOW + 5), host="h2")
     moved = then(first(running(a_run(1))), elsewhere)
     assert [(event.kind, event.hosts) for event in moved.events] == [(STARTED, ("h2",))]
@@ -330,32 +330,32 @@ def test_a_rescheduled_job_ends_once_though_accounting_says_so_after_its_next_st
 
 
 @pytest.mark.parametrize("end", (an_end(), an_end(failed=True, began=False)), ids=("ended", "rescheduled"))
-def test_a_job_that_is_listed_a_while_after_its_end_starts_and_ends_once(end: Accounted) -> None:
+def test_a_job_still_listed_after_its_end_has_one_started_and_one_ended_event(end: Accounted) -> None:
     """The accounting is read after the listing, and a host that is gone is listed with its jobs."""
     ended = then(first(running(a_run(1))), running(a_run(1)), accounted=(end,))
-    assert said(ended) == [("ended", "1", "")]
+    assert summary(ended) == [("ended", "1", "")]
     still = then(ended, running(a_run(1)), after=20)
     assert not still.events
     assert not then(then(still, a_host(), after=30), a_host(), after=40 + LATE).events
-    assert said(then(still, running(a_run(1, started=NOW + 25)), after=30)) == [("started", "1", "")]
+    assert summary(then(still, running(a_run(1, started=NOW + 25)), after=30)) == [("started", "1", "")]
 
 
-def test_a_job_that_ended_after_the_first_listing_that_shows_it_starts_and_ends_once() -> None:
+def test_a_job_that_ends_after_its_first_listing_has_one_started_and_one_ended_event() -> None:
     found = then(first(), running(a_run(1)), accounted=(an_end(),))
-    assert said(found) == [("submitted", "1", ""), ("started", "1", ""), ("ended", "1", "")]
+    assert summary(found) == [("submitted", "1", ""), ("started", "1", ""), ("ended", "1", "")]
     assert not found.started  # the store need not know it
     assert not then(found, a_host(), after=20 + LATE).events
 
 
-def test_a_job_that_cannot_be_read_is_no_event() -> None:
+def test_an_unreadable_job_has_no_event() -> None:
     assert not first(running(HostJob(0, "", "?", 0))).events
 
 
-# -- deleted while they waited -----------------------------------------------------------------------------------------
+# -- deleted while they waited ----------------------------------------------------------------------------------------
 
 
-def test_a_job_that_is_no_longer_listed_and_never_started_has_a_last_event() -> None:
-    """Late, because accounting may still tell of it."""
+def test_an_unlisted_job_that_never_started_has_a_late_ended_event() -> None:
+    """Late, because accounting may still have it."""
     waited = first(jobs(2), a_job(9))
     gone = then(waited, a_job(9), after=10)
     assert not gone.events
@@ -367,13 +367,13 @@ def test_a_job_that_is_no_longer_listed_and_never_started_has_a_last_event() -> 
     assert not then(later, a_job(9), after=20 + LATE).events
 
 
-def test_a_job_that_started_was_not_deleted() -> None:
+def test_a_started_job_has_no_deleted_event() -> None:
     waited = first(jobs(2))
     ran = then(waited, running(a_run(1), a_run(2)))
     assert not then(ran, running(a_run(1), a_run(2)), after=10 + LATE).events
 
 
-def test_a_job_that_ran_between_two_passes_was_not_deleted() -> None:
+def test_a_job_that_ran_between_two_passes_has_no_deleted_event() -> None:
     waited = first(jobs(1))
     gone = then(waited)
     ended = then(gone, accounted=(an_end(1),), after=30)
@@ -381,47 +381,47 @@ def test_a_job_that_ran_between_two_passes_was_not_deleted() -> None:
     assert not then(ended, after=60 + LATE).events
 
 
-def test_a_job_that_waits_again_was_not_deleted() -> None:
+def test_a_job_that_waits_again_has_no_deleted_event() -> None:
     waited = first(jobs(2))
     gone = then(waited, a_job(2))
     back = then(gone, jobs(2), after=20)
     assert not then(back, jobs(2), after=60 + LATE).events
 
 
-def test_a_job_that_only_changed_was_not_deleted() -> None:
+def test_an_altered_job_has_no_deleted_event() -> None:
     waited = first(a_job(1), a_job(2))
     altered = then(waited, a_job(1, slots=2), a_job(2))
-    assert not said(then(altered, a_job(1, slots=2), a_job(2), after=20 + LATE), ENDED)
+    assert not summary(then(altered, a_job(1, slots=2), a_job(2), after=20 + LATE), ENDED)
 
 
-# -- after a restart ---------------------------------------------------------------------------------------------------
+# -- after a restart --------------------------------------------------------------------------------------------------
 
 
-def test_what_was_told_is_not_told_again_by_another_process() -> None:
+def test_events_are_not_repeated_by_another_process() -> None:
     things = (jobs(3), a_job(9, state="hqw"), running(a_run(20)), a_worker("w1"), an_order(planned_at=NOW - 20))
     before = first(*things)
     after = replace(Known(), **{name: getattr(before.known, name) for name in DURABLE})
-    assert not told(after, a_snapshot(*things, now=NOW + 60)).events
+    assert not events_after(after, a_snapshot(*things, now=NOW + 60)).events
 
 
 DURABLE = ("submitted", "counted", "uncounted", "runs", "joined", "orders")
-"""What the store tells of earlier processes; the rest is of listings alone."""
+"""What the store has from earlier processes; the rest comes from listings alone."""
 
 
-def test_what_the_bound_of_the_table_pushed_out_is_not_told_again() -> None:
+def test_events_from_before_the_kept_ones_are_not_repeated() -> None:
     old = Known(since=NOW - 1)
-    found = told(old, a_snapshot(a_worker("w1"), an_order(planned_at=NOW - 20)))
+    found = events_after(old, a_snapshot(a_worker("w1"), an_order(planned_at=NOW - 20)))
     assert not found.events
 
 
-def test_jobs_that_are_over_are_forgotten_where_they_are_many() -> None:
+def test_ended_jobs_are_forgotten_if_there_are_many() -> None:
     before = first(jobs(30_000))
     after = then(before, a_job(40_000))
     assert len(after.known.submitted) < 20_000
     assert 40_000 in after.known.counted
 
 
-# -- ranges ------------------------------------------------------------------------------------------------------------
+# -- ranges -----------------------------------------------------------------------------------------------------------
 
 
 def test_ranges_are_read_as_they_were_written() -> None:
@@ -431,17 +431,17 @@ def test_ranges_are_read_as_they_were_written() -> None:
     assert those_within(text, {1, 5, 9, 70}) == {5, 9}
 
 
-# -- whose it is, and where --------------------------------------------------------------------------------------------
+# -- whose it is, and where -------------------------------------------------------------------------------------------
 
 
-def looked(*numbers: int, project: str = "wind") -> Memory:
+def details_memory(*numbers: int, project: str = "wind") -> Memory:
     return Memory(passes=7, details={job: JobDetail(job, NOW - 5, group="staff", project=project) for job in numbers})
 
 
-def test_every_event_of_a_job_names_its_project_also_once_it_waits_no_longer() -> None:
-    """What `qstat -j` told is forgotten when a job starts."""
-    waiting = first(a_job(7), looked(7))
-    started = told(waiting.known, a_snapshot(running(a_run(7)), looked(7), now=NOW + 10))
+def test_every_event_of_a_job_names_its_project() -> None:
+    """`qstat -j` details are forgotten when a job starts."""
+    waiting = first(a_job(7), details_memory(7))
+    started = events_after(waiting.known, a_snapshot(running(a_run(7)), details_memory(7), now=NOW + 10))
     found = [waiting, started, then(started, after=20.0), then(then(started, after=20.0), after=20.0 + LATE)]
     events = [event for each in found for event in each.events]
     assert [(event.kind, event.project) for event in events] == [
@@ -450,14 +450,14 @@ def test_every_event_of_a_job_names_its_project_also_once_it_waits_no_longer() -
 
 
 @pytest.mark.parametrize("by", ("listing", "qstat -j"))
-def test_a_job_that_was_deleted_while_it_waited_names_its_project(by: str) -> None:
+def test_the_event_of_a_job_deleted_while_it_waited_names_its_project(by: str) -> None:
     job = a_job(7, project="wind") if by == "listing" else a_job(7)
-    waiting = first(job, looked(7))
-    gone = told(waiting.known, a_snapshot(looked(7), now=NOW + 10))
+    waiting = first(job, details_memory(7))
+    gone = events_after(waiting.known, a_snapshot(details_memory(7), now=NOW + 10))
     assert only(then(gone, after=10 + LATE), ENDED).project == "wind"
 
 
-def test_what_happens_on_a_worker_names_the_worker_and_its_order() -> None:
+def test_events_on_a_worker_name_the_worker_and_its_order() -> None:
     worker = a_worker("w1", age=100, order_id="o1")
     before = first(a_job(7), worker)
     started = only(then(before, replace(worker, host=running(a_run(7), host="w1"))), STARTED)
@@ -467,11 +467,13 @@ def test_what_happens_on_a_worker_names_the_worker_and_its_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("owners", "told_owner"), ((("ann", "ann"), "ann"), (("ann", "ben"), "")), ids=("of one", "of two")
+    ("owners", "shared_owner"), ((("ann", "ann"), "ann"), (("ann", "ben"), "")), ids=("of one", "of two")
 )
-def test_a_launch_names_the_owner_and_project_that_all_its_jobs_have(owners: tuple[str, str], told_owner: str) -> None:
+def test_an_order_event_names_owner_and_project_if_all_its_jobs_share_them(
+    owners: tuple[str, str], shared_owner: str
+) -> None:
     both = [a_job(number, owner=owner, project="wind", waited=70) for number, owner in enumerate(owners, 7)]
     before = first(*both)
     order = an_order(planned_at=NOW, assignment=tuple((key, 1) for key in before.known.serving))
     ordered = only(then(before, *both, order), ORDERED)
-    assert (ordered.jobs, ordered.owner, ordered.project) == ("7-8", told_owner, "wind")
+    assert (ordered.jobs, ordered.owner, ordered.project) == ("7-8", shared_owner, "wind")

@@ -24,7 +24,7 @@ from tests.core.building import (
     category_of,
     codes,
     launched,
-    told,
+    verdict_and_code,
 )
 
 CAUSE = "Client.InternalError: Client error on launch"
@@ -49,19 +49,19 @@ def test_a_machine_that_ended_before_it_joined_is_a_failed_launch() -> None:
     assert counted(made) == [("i-1", "m5.large", "boot", CAUSE)]
 
 
-def test_it_counts_once_however_long_it_is_listed() -> None:
+def test_a_failed_launch_counts_once_however_long_it_is_listed() -> None:
     first = plan(a_snapshot(dead(), ORDER))
     again = plan(a_snapshot(dead(), first.memory, now=NOW + 5))
     late = plan(a_snapshot(dead(), again.memory, now=NOW + 3600))
     assert (len(first.failures), again.failures, late.failures) == (1, (), ())
 
 
-def test_five_of_them_bring_the_back_off_of_five_refusals_in_the_pass_that_sees_them() -> None:
+def test_five_failed_launches_cause_a_backoff_in_the_same_pass() -> None:
     made = plan(a_snapshot(*(dead(number) for number in range(1, 6)), ORDER, a_job()))
     assert (launched(made), [rest.failures for rest in made.memory.rests]) == ({}, [5])
 
 
-def test_one_that_ends_already_counts() -> None:
+def test_a_machine_that_is_stopping_already_counts_as_a_failed_launch() -> None:
     made = plan(a_snapshot(dead(state=MachineState.STOPPING), ORDER))
     gone = plan(a_snapshot(dead(), ORDER, made.memory, now=NOW + 5))
     assert (len(made.failures), len(gone.failures)) == (1, 0)
@@ -71,43 +71,43 @@ def test_one_that_ends_already_counts() -> None:
     "known",
     (
         WorkerNote(NOW - 60, heard_at=NOW - 30),  # it had joined: it is lost
-        WorkerNote(NOW - 60, terminated_at=NOW - 5),  # we ended it
-        WorkerNote(NOW - 60, gone=True),  # seen so before, by a version that did not count
+        WorkerNote(NOW - 60, terminated_at=NOW - 5),  # we terminated it
+        WorkerNote(NOW - 60, gone=True),  # observed so before, by a version that did not count it
     ),
 )
-def test_one_that_joined_or_that_we_ended_is_no_failed_launch(known: WorkerNote) -> None:
+def test_a_machine_that_joined_or_that_we_terminated_is_not_a_failed_launch(known: WorkerNote) -> None:
     assert plan(a_snapshot(replace(dead(), note=known), ORDER)).failures == ()
 
 
 @pytest.mark.parametrize("ending", Ending)
-def test_one_without_a_failure_is_none(ending: Ending) -> None:
+def test_a_machine_that_ended_without_a_failure_is_not_a_failed_launch(ending: Ending) -> None:
     assert plan(a_snapshot(dead(failure=None, ending=ending), ORDER)).failures == ()
 
 
-def test_after_a_lost_store_those_that_ended_long_ago_do_not_count() -> None:
+def test_after_a_store_loss_failures_of_unknown_orders_do_not_count() -> None:
     assert plan(a_snapshot(dead())).failures == ()
 
 
-def test_one_that_a_look_showed_alive_counts_however_old_its_order_is() -> None:
+def test_a_machine_observed_alive_counts_however_old_its_order_is() -> None:
     alive = plan(a_snapshot(dead(state=MachineState.PENDING, failure=None)))
     assert len(plan(a_snapshot(dead(age=900), alive.memory, now=NOW + 5)).failures) == 1
 
 
-def test_its_verdict_says_why() -> None:
+def test_the_verdict_on_a_failed_launch_has_its_cause() -> None:
     named = replace(dead(), worker=replace(dead().worker, name="w1"))
     made = plan(a_snapshot(named, ORDER))
     again = plan(a_snapshot(named, made.memory, now=NOW + 5))
     (verdict,) = (each for each in made.workers if each.id == "i-1")
-    assert (verdict.reason["message"], told(again, "w1")) == (CAUSE, ("wait", Code.ENDED_BEFORE_JOINING))
+    assert (verdict.reason["message"], verdict_and_code(again, "w1")) == (CAUSE, ("wait", Code.ENDED_BEFORE_JOINING))
 
 
-def test_the_sentence_tells_the_cause_once() -> None:
+def test_the_sentence_reports_the_cause_once() -> None:
     made = plan(a_snapshot(dead(1), dead(2), ORDER, a_job()))
     assert f"2 m5.large ended before they joined ({CAUSE})" in sentence(made)
     assert "ended before" not in sentence(plan(a_snapshot(dead(1), dead(2), made.memory, a_job(), now=NOW + 5)))
 
 
-def test_the_job_that_waits_is_told_of_failures_before_the_next_launch() -> None:
+def test_a_waiting_jobs_reason_names_launch_failures_before_the_next_launch() -> None:
     reason = category_of(plan(a_snapshot(a_failure(age=30), a_job()))).reason
     link = next(link for link in reason.trail[0].trail if link.code is Code.LAUNCHES_FAILED)
     assert (Code.LAUNCHES_FAILED in codes(reason), link["failures"], link["message"]) == (

@@ -1,4 +1,4 @@
-"""From machine to worker in service: booted, enrolled, heard, enabled; or given back in time."""
+"""From machine to worker in service: booted, enrolled, reporting, enabled; or terminated in time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.core.building import (
     acts,
     codes,
     launched,
-    told,
+    verdict_and_code,
     verdict_of,
 )
 
@@ -37,7 +37,7 @@ ENROLLED = replace(SEEN, disabled_at=NOW - 60, disabling=Disabling.ENROL, host="
 
 def test_a_pending_machine_is_waited_for() -> None:
     made = plan(a_snapshot(a_machine("w1", state=MachineState.PENDING)))
-    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.BOOTING))
+    assert (acts(made), verdict_and_code(made, "w1")) == ([], ("wait", Code.BOOTING))
 
 
 def test_a_machine_without_a_name_is_waited_for() -> None:
@@ -65,22 +65,22 @@ def test_an_enrolment_is_remembered_as_our_disabling() -> None:
     assert (note.disabling, note.disabled_at) == (Disabling.ENROL, NOW)
 
 
-def test_an_enrolment_that_did_not_show_is_not_repeated_at_once() -> None:
+def test_an_enrolment_without_effect_is_not_repeated_at_once() -> None:
     assert acts(plan(a_snapshot(a_machine("w1", note=replace(ENROLLED, disabled_at=NOW - 14))))) == []
 
 
-def test_an_enrolment_that_did_not_show_is_repeated_after_a_while() -> None:
+def test_an_enrolment_without_effect_is_repeated_after_a_while() -> None:
     assert acts(plan(a_snapshot(a_machine("w1", note=replace(ENROLLED, disabled_at=NOW - 15))))) == [("enrol", "w1")]
 
 
-def test_a_host_whose_execd_is_not_heard_stays_disabled() -> None:
+def test_a_host_without_a_load_report_stays_disabled() -> None:
     made = plan(a_snapshot(a_worker(mark=Disabling.ENROL, heard=False, age=60)))
-    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.JOINING))
+    assert (acts(made), verdict_and_code(made, "w1")) == ([], ("wait", Code.JOINING))
 
 
-def test_a_heard_host_is_enabled() -> None:
+def test_a_host_is_enabled_once_it_reports() -> None:
     made = plan(a_snapshot(a_worker(mark=Disabling.ENROL, age=60)))
-    assert (acts(made), told(made, "w1")) == ([("enable", "w1")], ("enable", Code.JOINED))
+    assert (acts(made), verdict_and_code(made, "w1")) == ([("enable", "w1")], ("enable", Code.JOINED))
 
 
 def test_an_enabling_is_not_repeated_before_its_effect_can_show() -> None:
@@ -94,7 +94,7 @@ def test_an_enabling_that_was_lost_is_repeated() -> None:
     assert acts(plan(a_snapshot(worker))) == [("enable", "w1")]
 
 
-def test_our_mark_ends_when_the_host_is_seen_enabled() -> None:
+def test_our_mark_is_removed_when_the_host_is_observed_enabled() -> None:
     worker = a_worker(mark=Disabling.ENROL, states="")
     worker = replace(worker, note=replace(worker.note, enabled_at=NOW - 5))  # type: ignore[type-var]
     note = plan(a_snapshot(worker)).memory.workers["i-w1"]
@@ -106,12 +106,12 @@ def test_joining_goes_on_while_paused() -> None:
     assert acts(made) == [("enable", "w2"), ("enrol", "w1")]
 
 
-def test_a_machine_that_does_not_come_up_in_time_is_ended_as_a_failed_boot() -> None:
+def test_a_machine_that_does_not_come_up_in_time_is_terminated_as_a_boot_failure() -> None:
     made = plan(a_snapshot(a_machine("w1", state=MachineState.PENDING, age=900, note=SEEN, message="no capacity")))
     assert made.actions == (Terminate("i-w1", "w1", made.workers[0].reason, failure=FailureKind.BOOT),)
 
 
-def test_a_machine_that_will_never_come_up_is_ended_at_once_as_the_failure_it_is() -> None:
+def test_a_machine_that_its_provider_reports_as_failed_is_terminated_at_once() -> None:
     failed = a_machine("w1", state=MachineState.PENDING, age=5, failure="capacity", message="AllocationFailed")
     made = plan(a_snapshot(failed))
     assert made.actions == (
@@ -119,12 +119,12 @@ def test_a_machine_that_will_never_come_up_is_ended_at_once_as_the_failure_it_is
     )
 
 
-def test_a_machine_that_a_person_keeps_is_not_ended_for_coming_up_late() -> None:
+def test_a_late_machine_that_a_person_keeps_is_not_terminated() -> None:
     late = a_machine("w1", state=MachineState.PENDING, age=900, note=SEEN)
     assert acts(plan(a_snapshot(late, Overrides(keep=frozenset({"w1"}))))) == []
 
 
-def test_a_kept_worker_that_a_person_took_out_of_grid_engine_is_enrolled_anew_however_late() -> None:
+def test_a_kept_running_machine_is_enrolled_however_late() -> None:
     late = a_machine("w1", age=900, note=SEEN)
     assert acts(plan(a_snapshot(late, Overrides(keep=frozenset({"w1"}))))) == [("enrol", "w1")]
 
@@ -133,11 +133,11 @@ def test_a_machine_just_within_its_time_is_waited_for() -> None:
     assert acts(plan(a_snapshot(a_machine("w1", state=MachineState.PENDING, age=899, note=SEEN)))) == []
 
 
-def test_an_old_machine_seen_for_the_first_time_is_not_ended() -> None:
+def test_an_old_machine_observed_for_the_first_time_is_enrolled() -> None:
     assert acts(plan(a_snapshot(a_machine("w1", age=9999)))) == [("enrol", "w1")]
 
 
-def test_a_machine_that_was_late_when_first_seen_gets_its_time_anew() -> None:
+def test_the_boot_timeout_of_an_old_machine_begins_when_it_is_first_observed() -> None:
     ages = (899, 900)
     made = [
         plan(a_snapshot(a_machine("w1", state=MachineState.PENDING, age=9999, note=WorkerNote(first_seen=NOW - age))))
@@ -146,23 +146,23 @@ def test_a_machine_that_was_late_when_first_seen_gets_its_time_anew() -> None:
     assert [acts(one) for one in made] == [[], [("terminate", "w1")]]
 
 
-def test_a_host_that_is_never_heard_is_removed_before_its_machine_is_ended() -> None:
+def test_a_host_that_never_reports_is_removed_first() -> None:
     made = plan(a_snapshot(a_worker(mark=Disabling.ENROL, heard=False, age=900, empty=60)))
     assert acts(made) == [("remove", "w1")]
 
 
-def test_a_machine_that_never_joined_is_ended_as_a_failed_boot_after_its_removal() -> None:
+def test_a_removed_machine_that_never_joined_is_terminated_as_a_boot_failure() -> None:
     made = plan(a_snapshot(a_machine("w1", note=replace(ENROLLED, retired_at=NOW - 5))))
     assert [getattr(action, "failure", "") for action in made.actions] == ["boot"]
 
 
-def test_one_that_a_person_drained_before_it_joined_is_no_failure_of_its_type() -> None:
+def test_a_machine_that_a_person_drains_before_it_joined_is_not_a_boot_failure() -> None:
     retired = a_machine("w1", note=replace(ENROLLED, retired_at=NOW - 5))
     made = plan(a_snapshot(retired, Overrides(drain=frozenset({"w1"}))))
     assert [getattr(action, "failure", "") for action in made.actions] == [None]
 
 
-def test_a_host_that_a_person_took_out_of_grid_engine_is_enrolled_anew_with_a_new_deadline() -> None:
+def test_a_joined_machine_that_a_person_removed_from_grid_engine_is_enrolled_again() -> None:
     made = plan(a_snapshot(a_machine("w1", age=9999, note=replace(SEEN, heard_at=LONG_AGO))))
     assert acts(made) == [("enrol", "w1")]
 
@@ -183,7 +183,7 @@ def test_a_late_machine_does_not_count_as_supply() -> None:
     ),
     ids=("just made", "in no queue", "without slots", "joined before"),
 )
-def test_an_enrolment_that_a_lost_store_knew_of_is_completed_where_it_had_only_begun(
+def test_after_a_store_loss_an_enrolment_is_completed_only_if_it_had_just_begun(
     instances: tuple[QueueInstance, ...], slots: str, known: bool, action: list[tuple[str, object]]
 ) -> None:
     host = ExecutionHost("w1", instances, heard=True, consumables={"slots": slots})
@@ -192,53 +192,53 @@ def test_an_enrolment_that_a_lost_store_knew_of_is_completed_where_it_had_only_b
     assert (acts(made), acts(plan(replace(first, memory=made.memory, now=NOW + 15)))) == ([], action)
 
 
-def test_where_workers_enrol_themselves_they_are_not_enrolled() -> None:
+def test_workers_that_enrol_themselves_are_not_enrolled_by_us() -> None:
     assert acts(plan(a_snapshot(a_machine("w1"), enrols_itself=True))) == []
 
 
-WHOLE = a_host("w1", states="d", consumables={"h_vmem": "8G"})
+COMPLETE = a_host("w1", states="d", consumables={"h_vmem": "8G"})
 """With all that its type is to have."""
 
 
-def itself(host: ExecutionHost, **worker: Any) -> AWorker:
+def self_enrolled(host: ExecutionHost, **worker: Any) -> AWorker:
     """A worker whose image has just made it this execution host."""
     return a_worker(known=False, host=host, **worker)
 
 
-def test_a_worker_that_enrolled_itself_is_enabled_when_it_is_ready() -> None:
-    assert acts(plan(a_snapshot(itself(WHOLE), enrols_itself=True))) == [("enable", "w1")]
+def test_a_self_enrolled_worker_is_enabled_when_it_is_ready() -> None:
+    assert acts(plan(a_snapshot(self_enrolled(COMPLETE), enrols_itself=True))) == [("enable", "w1")]
 
 
 @pytest.mark.parametrize(
-    ("host", "said"),
+    ("host", "expected"),
     (
-        pytest.param(WHOLE, ("keep", Code.DISABLED_BY_HAND), id="complete"),
-        pytest.param(a_host("w1", states="d"), ("enrol", Code.INCOMPLETE), id="lacks something"),
+        pytest.param(COMPLETE, ("keep", Code.DISABLED_BY_HAND), id="complete"),
+        pytest.param(a_host("w1", states="d"), ("enrol", Code.INCOMPLETE), id="incomplete"),
     ),
 )
-def test_with_the_store_lost_a_complete_worker_that_enrolled_itself_may_be_disabled_by_a_person(
-    host: ExecutionHost, said: tuple[str, Code]
+def test_after_a_store_loss_a_disabled_self_enrolled_worker_is_not_enabled(
+    host: ExecutionHost, expected: tuple[str, Code]
 ) -> None:
-    made = plan(a_snapshot(itself(host), Memory(), enrols_itself=True))
-    later = plan(replace(a_snapshot(itself(host), enrols_itself=True), memory=made.memory, now=NOW + 15))
+    made = plan(a_snapshot(self_enrolled(host), Memory(), enrols_itself=True))
+    later = plan(replace(a_snapshot(self_enrolled(host), enrols_itself=True), memory=made.memory, now=NOW + 15))
 
-    assert told(made, "w1") == said
+    assert verdict_and_code(made, "w1") == expected
     assert "enable" not in [action.kind for action in (*made.actions, *later.actions)]
 
 
-def test_with_the_store_lost_that_also_holds_where_it_is_silent_at_first_and_reports_again_later() -> None:
-    silent = a_host("w1", states="du", heard=False, consumables=WHOLE.consumables)
-    made = plan(a_snapshot(itself(silent), Memory(), enrols_itself=True))
-    later = replace(a_snapshot(itself(WHOLE), enrols_itself=True), memory=made.memory, now=NOW + 15)
+def test_after_a_store_loss_a_silent_disabled_self_enrolled_worker_is_not_enabled_later() -> None:
+    silent = a_host("w1", states="du", heard=False, consumables=COMPLETE.consumables)
+    made = plan(a_snapshot(self_enrolled(silent), Memory(), enrols_itself=True))
+    later = replace(a_snapshot(self_enrolled(COMPLETE), enrols_itself=True), memory=made.memory, now=NOW + 15)
     at_last = replace(later, memory=plan(later).memory, now=NOW + 30)
 
     assert not [*made.actions, *plan(later).actions, *plan(at_last).actions]
-    assert told(plan(at_last), "w1") == ("keep", Code.DISABLED_BY_HAND)
+    assert verdict_and_code(plan(at_last), "w1") == ("keep", Code.DISABLED_BY_HAND)
 
 
-def test_a_worker_that_enrolled_itself_gets_what_its_image_does_not_give_it_before_it_is_let_in() -> None:
+def test_a_self_enrolled_worker_gets_missing_values_before_it_is_enabled() -> None:
     has = a_host("w1", slots=3, states="d", consumables={"gpus": "7"})
-    made = plan(a_snapshot(itself(has), enrols_itself=True, gpu_complex="gpus", exclusive_complex="exclusive"))
+    made = plan(a_snapshot(self_enrolled(has), enrols_itself=True, gpu_complex="gpus", exclusive_complex="exclusive"))
     assert made.actions == (
         Enrol(
             worker_id="i-w1",
@@ -254,49 +254,49 @@ def test_a_worker_that_enrolled_itself_gets_what_its_image_does_not_give_it_befo
     )
 
 
-def test_a_worker_that_enrolled_itself_is_not_touched_before_its_image_is_done() -> None:
+def test_a_self_enrolled_worker_is_left_alone_until_it_is_ready() -> None:
     bare = a_host("w1", states="d")
-    assert acts(plan(a_snapshot(itself(bare, ready=False), enrols_itself=True))) == []
+    assert acts(plan(a_snapshot(self_enrolled(bare, ready=False), enrols_itself=True))) == []
 
 
-LACKS = replace(ENROLLED, heard_at=NOW - 60, seen_disabled=True)
-"""Of one that was seen to lack something."""
+INCOMPLETE = replace(ENROLLED, heard_at=NOW - 60, seen_disabled=True)
+"""Of a worker that was observed incomplete."""
 
 
 @pytest.mark.parametrize(("ago", "again"), ((14, []), (15, [("enrol", "w1")])))
-def test_what_does_not_show_on_a_host_that_made_itself_is_given_again_after_a_while(
+def test_missing_values_of_a_self_enrolled_host_are_set_again_after_a_while(
     ago: float, again: list[tuple[str, object]]
 ) -> None:
-    worker = replace(itself(a_host("w1", states="d")), note=replace(LACKS, completed_at=NOW - ago))
+    worker = replace(self_enrolled(a_host("w1", states="d")), note=replace(INCOMPLETE, completed_at=NOW - ago))
     assert acts(plan(a_snapshot(worker, enrols_itself=True))) == again
 
 
-def test_a_value_is_not_waited_for_where_the_execd_reports_one_that_is_shown_instead() -> None:
+def test_a_value_that_the_execd_reports_is_not_waited_for() -> None:
     reports = a_host("w1", states="d", load={"h_vmem": "3G"})
-    worker = replace(itself(reports), note=replace(LACKS, completed_at=NOW - 5))
+    worker = replace(self_enrolled(reports), note=replace(INCOMPLETE, completed_at=NOW - 5))
     assert acts(plan(a_snapshot(worker, enrols_itself=True))) == [("enable", "w1")]
 
 
-def test_a_host_that_never_shows_what_it_is_to_have_is_given_back_and_says_so() -> None:
-    late = replace(LACKS, disabled_at=NOW - 900, empty_since=NOW - 60, completed_at=NOW - 20)
-    made = plan(a_snapshot(replace(itself(a_host("w1", states="d")), note=late), enrols_itself=True))
+def test_a_host_that_stays_incomplete_is_removed_with_that_reason() -> None:
+    late = replace(INCOMPLETE, disabled_at=NOW - 900, empty_since=NOW - 60, completed_at=NOW - 20)
+    made = plan(a_snapshot(replace(self_enrolled(a_host("w1", states="d")), note=late), enrols_itself=True))
     assert acts(made) == [("remove", "w1")]
     assert codes(verdict_of(made, "w1").reason) == [Code.EMPTY, Code.INCOMPLETE_TIMEOUT]
 
 
-def test_a_person_who_lets_in_a_host_that_lacks_something_does_not_keep_it_from_getting_that() -> None:
-    worker = replace(itself(a_host("w1")), note=LACKS)
+def test_an_incomplete_host_that_a_person_enabled_is_completed() -> None:
+    worker = replace(self_enrolled(a_host("w1")), note=INCOMPLETE)
     assert acts(plan(a_snapshot(worker, enrols_itself=True))) == [("enrol", "w1")]
 
 
-def test_a_job_that_entered_a_host_that_lacks_something_is_left_alone() -> None:
-    worker = replace(itself(a_host("w1", used=1)), note=LACKS)
-    assert told(plan(a_snapshot(worker, enrols_itself=True)), "w1") == ("keep", Code.RUNS_JOBS)
+def test_an_incomplete_host_that_runs_a_job_is_left_alone() -> None:
+    worker = replace(self_enrolled(a_host("w1", used=1)), note=INCOMPLETE)
+    assert verdict_and_code(plan(a_snapshot(worker, enrols_itself=True)), "w1") == ("keep", Code.RUNS_JOBS)
 
 
-def test_a_host_that_its_image_has_not_disabled_yet_is_on_its_way_in() -> None:
+def test_a_silent_self_enrolled_host_not_disabled_yet_counts_as_joining() -> None:
     """It makes itself a host, and disables itself with the next command."""
-    made = plan(a_snapshot(itself(a_host("w1", heard=False)), enrols_itself=True))
+    made = plan(a_snapshot(self_enrolled(a_host("w1", heard=False)), enrols_itself=True))
     assert (acts(made), made.memory.workers["i-w1"].disabling) == ([], Disabling.ENROL)
 
 
@@ -306,26 +306,26 @@ def test_a_host_that_its_image_has_not_disabled_yet_is_on_its_way_in() -> None:
         (a_host("w1"), True, [("enrol", "w1")]),
         (a_host("w1"), False, []),
         (a_host("w1", used=1), True, []),
-        (replace(WHOLE, instances=a_host("w1").instances), True, []),
+        (replace(COMPLETE, instances=a_host("w1").instances), True, []),
     ),
-    ids=("lacks something", "is not done", "runs a job", "has all"),
+    ids=("incomplete", "not ready", "runs a job", "complete"),
 )
-def test_a_worker_that_its_image_let_in_by_itself_is_completed_as_long_as_no_job_runs_there(
+def test_a_worker_that_its_image_enabled_is_completed_if_ready_and_empty(
     host: ExecutionHost, ready: bool, action: list[tuple[str, object]]
 ) -> None:
-    assert acts(plan(a_snapshot(itself(host, ready=ready), enrols_itself=True))) == action
+    assert acts(plan(a_snapshot(self_enrolled(host, ready=ready), enrols_itself=True))) == action
 
 
-def test_a_worker_that_enrolled_itself_and_is_not_ready_stays_disabled() -> None:
+def test_a_self_enrolled_worker_that_is_not_ready_stays_disabled() -> None:
     assert acts(plan(a_snapshot(a_worker(states="d", known=False, ready=False), enrols_itself=True))) == []
 
 
 def test_a_self_enrolled_worker_that_a_person_disabled_later_is_left_alone() -> None:
     made = plan(a_snapshot(a_worker(states="d"), enrols_itself=True))
-    assert told(made, "w1") == ("keep", Code.DISABLED_BY_HAND)
+    assert verdict_and_code(made, "w1") == ("keep", Code.DISABLED_BY_HAND)
 
 
-def test_a_booting_machine_is_ended_when_told_to_stop() -> None:
+def test_stop_now_terminates_a_booting_machine() -> None:
     made = plan(a_snapshot(a_machine("w1", state=MachineState.PENDING), Overrides(stop="now")))
     assert [(type(action).__name__, getattr(action, "failure", None)) for action in made.actions] == [
         ("Terminate", None)
@@ -343,31 +343,31 @@ DRAIN = Overrides(stop="drain")
         (a_worker(mark=Disabling.ENROL, heard=True, age=60), None),
         (a_worker(mark=Disabling.ENROL, empty=60), ("remove", "w1")),
     ),
-    ids=("boots", "is up", "is heard", "was seen empty"),
+    ids=("booting", "running", "reporting", "observed empty"),
 )
-def test_while_all_are_given_back_and_nothing_waits_nobody_joins(
+def test_stop_drain_without_waiting_jobs_removes_joining_workers(
     machine: AWorker, action: tuple[str, str] | None
 ) -> None:
     assert acts(plan(a_snapshot(machine, DRAIN))) == ([action] if action else [])
 
 
-def test_while_all_are_given_back_a_machine_joins_that_a_waiting_job_may_use() -> None:
+def test_during_stop_drain_a_machine_that_a_waiting_job_may_use_is_enrolled() -> None:
     assert acts(plan(a_snapshot(a_machine("w1"), a_job(slots=2), DRAIN))) == [("enrol", "w1")]
 
 
-def test_while_all_are_given_back_a_machine_joins_that_a_person_keeps() -> None:
+def test_during_stop_drain_a_machine_that_a_person_keeps_is_enrolled() -> None:
     overrides = replace(DRAIN, keep=frozenset({"w1"}))
     assert acts(plan(a_snapshot(a_machine("w1"), overrides))) == [("enrol", "w1")]
 
 
-def test_a_machine_that_did_not_join_because_all_are_given_back_is_no_failure() -> None:
+def test_a_machine_terminated_by_stop_drain_before_it_joined_is_not_a_failure() -> None:
     retired = replace(ENROLLED, retired_at=NOW - 100)
     (action,) = plan(a_snapshot(a_machine("w1", note=retired), DRAIN)).actions
     assert isinstance(action, Terminate)
     assert action.failure is None
 
 
-def test_a_machine_whose_name_a_newer_one_has_in_grid_engine_is_never_ended() -> None:
+def test_a_machine_whose_name_a_newer_one_has_is_set_aside() -> None:
     old = a_machine("w1", id="i-old", age=5000, note=replace(SEEN, retired_at=NOW - 100))
     new = a_worker("w1", id="i-new", used=1)
     made = plan(a_snapshot(old, new))
@@ -377,36 +377,36 @@ def test_a_machine_whose_name_a_newer_one_has_in_grid_engine_is_never_ended() ->
     }
 
 
-def test_a_host_with_jobs_under_the_name_of_a_retired_machine_protects_it() -> None:
+def test_a_removed_machine_is_not_terminated_while_a_host_of_its_name_runs_jobs() -> None:
     found = a_machine("w1", note=replace(SEEN, retired_at=NOW - 100))
     assert acts(plan(a_snapshot(found, a_host("w1", used=1)))) == []
 
 
-def test_full_and_short_names_mean_the_same_host() -> None:
+def test_full_and_short_host_names_match() -> None:
     made = plan(a_snapshot(a_machine("w1.cluster.local", type_=LARGE), a_host("w1")))
     assert [verdict.id for verdict in made.workers] == ["i-w1.cluster.local"]
 
 
 def test_names_in_different_domains_are_different_hosts() -> None:
     made = plan(a_snapshot(a_machine("w1.cluster.local"), a_host("w1.other.local"), Memory()))
-    assert told(made, "w1.other.local") == ("keep", Code.PERSISTENT)
+    assert verdict_and_code(made, "w1.other.local") == ("keep", Code.PERSISTENT)
 
 
-def test_a_worker_that_a_person_enables_before_it_is_heard_is_still_coming() -> None:
+def test_a_joining_worker_that_a_person_enables_still_counts_as_coming() -> None:
     early = a_worker(mark=Disabling.ENROL, heard=False, states="u", age=60.0)
     assert early.note is not None
     early = replace(early, note=replace(early.note, seen_disabled=True, first_seen=NOW - 60, heard_at=None))
     made = plan(a_snapshot(early, a_job(waited=9999)))
-    assert (launched(made), told(made, "w1")) == ({}, ("wait", Code.JOINING))
+    assert (launched(made), verdict_and_code(made, "w1")) == ({}, ("wait", Code.JOINING))
 
 
-def test_a_host_that_somebody_undoes_whenever_it_is_made_is_given_up_in_time() -> None:
-    """Its slots are taken away each time: it was heard, and is enrolled again and again."""
+def test_a_host_whose_enrolment_is_undone_repeatedly_leaves_after_the_boot_timeout() -> None:
+    """Its slots are taken away each time: it reported, and is enrolled again and again."""
     note = replace(ENROLLED, disabled_at=NOW - 30, enrolling_since=NOW - 1000, heard_at=NOW - 950)
     worker = replace(a_worker("w1", host=a_host("w1", slots=0, states="d"), age=1000), note=note)
     made = plan(a_snapshot(worker, boot_timeout=900))
     assert not any(isinstance(action, Enrol) for action in made.actions)
-    assert told(made, "w1")[1] is not Code.BOOTED  # it leaves
+    assert verdict_and_code(made, "w1")[1] is not Code.BOOTED  # it leaves
 
 
 def test_an_enrolment_that_is_tried_again_counts_from_its_first_try() -> None:
@@ -416,6 +416,6 @@ def test_an_enrolment_that_is_tried_again_counts_from_its_first_try() -> None:
     assert made.memory.workers["i-w1"].enrolling_since == NOW - 300
 
 
-def test_an_enrolled_worker_is_told_with_the_time_that_its_boot_took() -> None:
+def test_the_reason_of_an_enrolment_has_the_boot_time() -> None:
     (enrol,) = plan(a_snapshot(a_machine(age=75.0))).actions
     assert (enrol.reason.code, enrol.reason["after_s"]) == (Code.BOOTED, 75.0)

@@ -1,4 +1,4 @@
-"""`KeepAlive` of a request: the array's workers stay as long as a live set names it; after that they are as any."""
+"""`KeepAlive` of a request: the array's workers stay as long as a live set names it, and leave like others later."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     acts,
-    told,
+    verdict_and_code,
     verdict_of,
 )
 
 YES, NO = (("standard", True),), (("standard", False),)
-SAID = {None: (), True: YES, False: NO}
+KEEP_ALIVE = {None: (), True: YES, False: NO}
 KEPT = ArrayDefinition("execute", keep_alive=YES)
 BIG = ArrayDefinition("big", dynamic=True, extends="execute")
 GROUPS = ArrayDefinition("execute:4", dynamic=True, extends="execute", group_cores=4, keep_alive=YES)
@@ -48,13 +48,13 @@ def idle(name: str = "w1", **more: Any) -> AWorker:
     return a_worker(name, **{"idle": 9000, **more})
 
 
-def test_an_idle_worker_stays() -> None:
-    assert told(planned(idle()), "w1") == ("keep", Code.KEPT_BY_REQUEST)
+def test_an_idle_worker_of_a_keep_alive_array_stays() -> None:
+    assert verdict_and_code(planned(idle()), "w1") == ("keep", Code.KEPT_BY_REQUEST)
 
 
 @pytest.mark.parametrize("definition", (replace(KEPT, wanted=False), replace(KEPT, keep_alive=NO)))
-def test_once_no_live_set_says_so_it_leaves_as_any_other(definition: ArrayDefinition) -> None:
-    assert told(planned(idle(), arrays=(definition,)), "w1") == ("disable", Code.IDLE)
+def test_an_idle_worker_leaves_if_no_live_set_keeps_the_array_alive(definition: ArrayDefinition) -> None:
+    assert verdict_and_code(planned(idle(), arrays=(definition,)), "w1") == ("disable", Code.IDLE)
 
 
 @pytest.mark.parametrize(
@@ -66,37 +66,40 @@ def test_once_no_live_set_says_so_it_leaves_as_any_other(definition: ArrayDefini
         (None, None, Code.IDLE),
     ),
 )
-def test_a_dynamic_array_says_for_itself_or_is_as_what_it_extends(
+def test_a_dynamic_array_inherits_keep_alive_unless_it_sets_its_own(
     execute: bool | None, big: bool | None, expected: Code
 ) -> None:
-    arrays = (replace(KEPT, keep_alive=SAID[execute]), replace(BIG, keep_alive=SAID[big]))
-    assert told(planned(idle(node_array="big"), arrays=arrays), "w1")[1] is expected
+    arrays = (replace(KEPT, keep_alive=KEEP_ALIVE[execute]), replace(BIG, keep_alive=KEEP_ALIVE[big]))
+    assert verdict_and_code(planned(idle(node_array="big"), arrays=arrays), "w1")[1] is expected
 
 
-def test_a_dynamic_array_that_no_set_names_keeps_nobody_whatever_it_extends() -> None:
+def test_a_dynamic_array_that_no_set_names_keeps_no_worker_alive() -> None:
     arrays = (KEPT, replace(BIG, keep_alive=YES, wanted=False))
-    assert told(planned(idle(node_array="big"), arrays=arrays), "w1") == ("disable", Code.IDLE)
+    assert verdict_and_code(planned(idle(node_array="big"), arrays=arrays), "w1") == ("disable", Code.IDLE)
 
 
-def test_a_dynamic_array_that_only_a_created_node_calls_for_keeps_nobody_else() -> None:
+def test_a_dynamic_array_kept_for_a_created_node_keeps_only_that_worker() -> None:
     node = CreatedNode("n-1", "node-1", "big", NOW - 60, worker_id="i-w2")
     lapsed = (replace(BIG, keep_alive=YES, wanted=False),)
     made = planned(idle("w1", node_array="big"), idle("w2", node_array="big"), arrays=lapsed, nodes=(node,))
-    assert (told(made, "w1"), told(made, "w2")) == (("disable", Code.IDLE), ("keep", Code.CREATED_NODE))
+    assert (verdict_and_code(made, "w1"), verdict_and_code(made, "w2")) == (
+        ("disable", Code.IDLE),
+        ("keep", Code.CREATED_NODE),
+    )
 
 
-def test_workers_of_other_arrays_are_none_of_its_business() -> None:
+def test_keep_alive_does_not_apply_to_workers_of_other_arrays() -> None:
     arrays = (ArrayDefinition("execute"), replace(BIG, keep_alive=YES))
-    assert told(planned(idle(), arrays=arrays), "w1") == ("disable", Code.IDLE)
+    assert verdict_and_code(planned(idle(), arrays=arrays), "w1") == ("disable", Code.IDLE)
 
 
-def test_one_that_asks_to_stop_is_told_that_it_stays() -> None:
+def test_a_kept_alive_worker_that_asks_to_stop_stays() -> None:
     made = planned(idle(), auto_stops=("i-w1",))
     answer, reason = made.auto_stops["i-w1"]
     assert (answer, reason.code) == (AutoStopAnswer.STAYS, Code.KEPT_BY_REQUEST)
 
 
-def test_none_makes_room_for_a_stronger_worker() -> None:
+def test_a_kept_alive_worker_is_not_swapped() -> None:
     """The same without KeepAlive begins a swap at once: w1 has been idle for an interval."""
     things = (a_job(slots=16), idle("w1"), idle("w2"))
     full: dict[str, Any] = {"limits": Limits(max_workers=2), "hybrid": True}
@@ -104,8 +107,11 @@ def test_none_makes_room_for_a_stronger_worker() -> None:
     assert ([kind for kind, _ in acts(swapped)], acts(kept)) == (["disable"], [])
 
 
-def test_one_that_drains_for_idleness_is_let_in_again() -> None:
-    assert told(planned(a_worker("w1", mark=Disabling.IDLE, empty=60)), "w1") == ("enable", Code.KEPT_BY_REQUEST)
+def test_a_worker_draining_for_idleness_is_enabled_again() -> None:
+    assert verdict_and_code(planned(a_worker("w1", mark=Disabling.IDLE, empty=60)), "w1") == (
+        "enable",
+        Code.KEPT_BY_REQUEST,
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,27 +122,27 @@ def test_one_that_drains_for_idleness_is_let_in_again() -> None:
         (Overrides(drain=frozenset({"w1"})), Code.DRAINED_BY_COMMAND),
     ),
 )
-def test_a_person_takes_it_away_all_the_same(overrides: Overrides, expected: Code) -> None:
-    assert told(planned(idle(), overrides), "w1") == ("disable", expected)
+def test_operator_overrides_win_over_keep_alive(overrides: Overrides, expected: Code) -> None:
+    assert verdict_and_code(planned(idle(), overrides), "w1") == ("disable", expected)
 
 
-def test_a_machine_that_never_comes_up_is_given_back() -> None:
+def test_a_machine_that_never_comes_up_is_terminated_despite_keep_alive() -> None:
     made = planned(a_machine(None, age=2000, note=WorkerNote(NOW - 2000)))
     assert verdict_of(made, "i-new").verdict == "terminate"
 
 
-def test_an_idle_group_stays_as_a_whole() -> None:
+def test_an_idle_kept_alive_group_stays_as_a_whole() -> None:
     made = planned(*members(idle=9000), arrays=(GROUPS,))
-    assert [told(made, name) for name in ("w1", "w2")] == [("keep", Code.KEPT_BY_REQUEST)] * 2
+    assert [verdict_and_code(made, name) for name in ("w1", "w2")] == [("keep", Code.KEPT_BY_REQUEST)] * 2
 
 
-def test_a_group_whose_set_lapsed_leaves_as_a_whole() -> None:
+def test_a_group_whose_set_expired_leaves_as_a_whole() -> None:
     made = planned(*members(idle=9000), arrays=(replace(GROUPS, wanted=False),))
-    assert [told(made, name)[0] for name in ("w1", "w2")] == ["disable"] * 2
+    assert [verdict_and_code(made, name)[0] for name in ("w1", "w2")] == ["disable"] * 2
 
 
-def test_a_group_that_leaves_already_goes_on_leaving() -> None:
-    """Nothing lets it in again, and closed workers that stay would only cost."""
+def test_a_group_that_already_leaves_is_still_removed() -> None:
+    """Nothing enables it again, and disabled workers that stay would only cost."""
     before = planned(*members(mark=Disabling.GROUP, empty=60), arrays=(GROUPS,))
     assert acts(before) == [("remove", "w1"), ("remove", "w2")]
 

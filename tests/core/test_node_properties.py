@@ -65,7 +65,7 @@ def test_a_property_has_its_type(properties: NodeProperties, name: str) -> None:
         ("create_time_unix", 0.0),
     ),
 )
-def test_a_bucket_tells_what_its_nodes_would_be(name: str, value: Value) -> None:
+def test_a_bucket_has_the_properties_of_its_future_nodes(name: str, value: Value) -> None:
     assert of_bucket()[name] == value
 
 
@@ -91,37 +91,37 @@ def test_a_bucket_tells_what_its_nodes_would_be(name: str, value: Value) -> None
         ("delete_time_unix", 0.0),
     ),
 )
-def test_a_worker_tells_what_it_is(name: str, value: Value) -> None:
+def test_a_worker_has_its_own_properties(name: str, value: Value) -> None:
     assert of_worker()[name] == value
 
 
-def test_a_booting_worker_tells_how_much_of_its_time_is_left() -> None:
+def test_a_booting_worker_has_the_rest_of_its_boot_timeout() -> None:
     booting = Worker("i-1", F2, "execute", MachineState.PENDING, NOW - 60)
     assert (of_worker(booting)["state"], of_worker(booting)["create_time_remaining"]) == ("Preparing", 840.0)
 
 
-def test_what_only_a_file_or_the_provider_knows_is_taken_from_whom_knows_it() -> None:
+def test_size_facts_are_combined_from_the_file_and_the_provider() -> None:
     known = FACTS.over(F2)
     assert (known.vcpu_count, known.vcpus_per_core, known.vm_family) == (2, 2, "standardFFamily")
 
 
-@pytest.mark.parametrize(("listed", "told", "holds"), ((4, 0, 4), (0, 4, 4), (None, 2, 2)))
-def test_the_higher_count_of_gpus_holds(listed: int | None, told: int, holds: int) -> None:
-    assert SizeFacts(gpu_count=listed).over(InstanceType("t", "f", 1, 1, gpus=told)).gpu_count == holds
+@pytest.mark.parametrize(("listed", "provided", "expected"), ((4, 0, 4), (0, 4, 4), (None, 2, 2)))
+def test_the_higher_gpu_count_is_used(listed: int | None, provided: int, expected: int) -> None:
+    assert SizeFacts(gpu_count=listed).over(InstanceType("t", "f", 1, 1, gpus=provided)).gpu_count == expected
 
 
-def test_a_bucket_keeps_its_id_and_no_other_has_it() -> None:
+def test_bucket_ids_are_stable_and_distinct() -> None:
     others = (BucketKey("Standard_F2", "execute"), BucketKey("Standard_F2", "other"), KEY)
     ids = [properties_of_bucket(Bucket(key, F2)).bucket_id for key in others]
     assert [ids.index(found) for found in (*ids, of_bucket().bucket_id)] == [0, 1, 2, 2]
 
 
-def test_a_worker_and_the_bucket_it_came_from_have_one_bucket_id() -> None:
+def test_a_worker_has_the_bucket_id_of_its_bucket() -> None:
     worker = Worker("i-1", F2, "execute", MachineState.RUNNING, NOW, zone="westus2-1", price_type=PriceType.SPOT,
                     placement_group="pg1")  # fmt: skip
     assert of_worker(worker).bucket_id == of_bucket().bucket_id
 
 
-def test_a_name_that_is_no_property_is_none() -> None:
+def test_an_unknown_property_name_raises_key_error() -> None:
     with pytest.raises(KeyError):
         of_bucket()["__class__"]

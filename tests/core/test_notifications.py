@@ -1,4 +1,4 @@
-"""Which notifications are due: each cause once, when it has lasted, and once more when it has passed."""
+"""Which notifications are due: each cause once, when it has lasted, and once more when it has ended."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def passing(memory: Memory, *, actions: tuple[Hold | Kill, ...] = ()) -> Observe
     return Observed(a_snapshot(), Plan(actions, memory))
 
 
-def told(
+def due_in_turn(
     contexts: Sequence[NotificationContext], known: Known | None = None, *, resolved: bool = True
 ) -> list[list[Notification]]:
-    """What each context adds."""
+    """What becomes due in each context."""
     known, found = known or Known(), []
     for context in contexts:
         due = notifications_due(known, context, resolved=resolved)
@@ -60,82 +60,82 @@ def decided(snapshot: Snapshot) -> Observed:
     return Observed(snapshot, plan(snapshot))
 
 
-def test_a_cause_is_told_once_with_its_reason() -> None:
-    first, second, later = told([at(0, TRIPPED), at(1, TRIPPED), at(7200, TRIPPED)])
+def test_a_cause_is_notified_once_with_its_reason() -> None:
+    first, second, later = due_in_turn([at(0, TRIPPED), at(1, TRIPPED), at(7200, TRIPPED)])
     assert first == [Notification("brake", "", NOW, BRAKE)]
     assert (second, later) == ([], [])
 
 
-def test_its_end_is_told_once_it_is_sure() -> None:
-    scenes = [at(0, TRIPPED), at(10, CALM), at(20, CALM), at(11 + SETTLED, CALM), at(12 + SETTLED, CALM)]
-    assert [len(each) for each in told(scenes)] == [1, 0, 0, 1, 0]
-    assert told(scenes)[3] == [Notification("brake", "", NOW + 11 + SETTLED, BRAKE, passed=True)]
+def test_the_end_of_a_cause_is_notified_once_settled() -> None:
+    contexts = [at(0, TRIPPED), at(10, CALM), at(20, CALM), at(11 + SETTLED, CALM), at(12 + SETTLED, CALM)]
+    assert [len(each) for each in due_in_turn(contexts)] == [1, 0, 0, 1, 0]
+    assert due_in_turn(contexts)[3] == [Notification("brake", "", NOW + 11 + SETTLED, BRAKE, passed=True)]
 
 
-def test_the_end_of_one_is_told_while_another_of_its_kind_goes_on() -> None:
+def test_the_end_of_one_cause_is_notified_while_another_of_its_kind_lasts() -> None:
     both = passing(Memory(stopped={"execute": "refused", "gpu": "refused"}))
     one = passing(Memory(stopped={"execute": "refused"}))
-    found = told([at(0, both), at(10, one), at(11 + SETTLED, one)])
+    found = due_in_turn([at(0, both), at(10, one), at(11 + SETTLED, one)])
     assert [[(each.subject, each.passed) for each in news] for news in found[1:]] == [[], [("gpu", True)]]
 
 
-def test_its_end_is_not_told_where_nobody_wants_that() -> None:
-    scenes = [at(0, TRIPPED), at(10, CALM), at(11 + SETTLED, CALM)]
-    assert [len(each) for each in told(scenes, resolved=False)] == [1, 0, 0]
+def test_the_end_of_a_cause_is_not_notified_if_turned_off() -> None:
+    contexts = [at(0, TRIPPED), at(10, CALM), at(11 + SETTLED, CALM)]
+    assert [len(each) for each in due_in_turn(contexts, resolved=False)] == [1, 0, 0]
 
 
-def test_a_gap_is_no_end() -> None:
-    scenes = [at(0, TRIPPED), at(10, CALM), at(20, TRIPPED), at(200, TRIPPED)]
-    assert [len(each) for each in told(scenes)] == [1, 0, 0, 0]
+def test_a_short_gap_is_not_notified_as_an_end() -> None:
+    contexts = [at(0, TRIPPED), at(10, CALM), at(20, TRIPPED), at(200, TRIPPED)]
+    assert [len(each) for each in due_in_turn(contexts)] == [1, 0, 0, 0]
 
 
-def test_what_comes_and_goes_is_told_once_an_hour() -> None:
+def test_a_recurring_cause_is_notified_once_an_hour() -> None:
     """A minute of it, two minutes without, for three hours."""
-    scenes = [at(60 * minute, TRIPPED if minute % 3 == 0 else CALM) for minute in range(180)]
-    begun = [each.at for news in told(scenes) for each in news if not each.passed]
+    contexts = [at(60 * minute, TRIPPED if minute % 3 == 0 else CALM) for minute in range(180)]
+    begun = [each.at for news in due_in_turn(contexts) for each in news if not each.passed]
     assert len(begun) == 3
     assert all(later - earlier >= AGAIN for earlier, later in pairwise(begun))
 
 
-def test_what_was_not_observed_is_neither_told_nor_over() -> None:
+def test_a_failed_observation_neither_notifies_nor_ends_a_cause() -> None:
     blind = [at(seconds, None, unobserved="no qstat") for seconds in (1, 100, 500)]
-    assert [len(each) for each in told([at(0, TRIPPED), *blind, at(501, TRIPPED)])] == [1, 0, 0, 0, 0]
+    assert [len(each) for each in due_in_turn([at(0, TRIPPED), *blind, at(501, TRIPPED)])] == [1, 0, 0, 0, 0]
 
 
-def test_an_outage_is_told_when_it_lasts_and_when_it_is_over() -> None:
-    scenes = [
+def test_an_outage_is_notified_when_it_lasts_and_when_it_ends() -> None:
+    contexts = [
         at(0, None, unobserved="no qstat"),
         at(BLIND_FOR - 1, None, unobserved="no qstat"),
         at(BLIND_FOR, None, unobserved="no qstat"),
         at(BLIND_FOR + 1, CALM),
         at(BLIND_FOR + 2 + SETTLED, CALM),
     ]
-    found = told(scenes)
+    found = due_in_turn(contexts)
     assert [len(each) for each in found] == [0, 0, 1, 0, 1]
     assert found[2][0].reason == because(Code.NOT_OBSERVED, why="no qstat")
 
 
-def test_nothing_changes_where_nothing_changed() -> None:
+def test_the_known_causes_are_unchanged_if_nothing_happened() -> None:
     known = notifications_due(Known(), at(0, TRIPPED)).known
     assert notifications_due(known, at(5, TRIPPED)).known is known
 
 
-def test_a_limit_that_keeps_jobs_waiting_is_told_after_half_an_hour() -> None:
+def test_a_limit_that_keeps_jobs_waiting_is_notified_after_half_an_hour() -> None:
     limited = a_snapshot(jobs(9, waited=600.0), a_worker("w1", used=2), limits=Limits(max_workers=1))
     seen = decided(limited)
-    found = told([at(0, seen), at(1799, seen), at(1800, seen)])
+    found = due_in_turn([at(0, seen), at(1799, seen), at(1800, seen)])
     assert [[(each.kind, each.subject) for each in news] for news in found] == [[], [], [("limit", "max_workers")]]
 
 
-def test_a_limit_in_whose_way_nothing_stands_is_not_told() -> None:
+def test_a_limit_that_keeps_no_jobs_waiting_is_not_notified() -> None:
     seen = decided(a_snapshot(a_worker("w1", used=2), limits=Limits(max_workers=1)))
-    assert told([at(0, seen), at(3600, seen)]) == [[], []]
+    assert due_in_turn([at(0, seen), at(3600, seen)]) == [[], []]
 
 
 @pytest.mark.parametrize("ending", (Ending.UNKNOWN, Ending.INTERRUPTED))
-def test_a_worker_whose_machine_ended_unasked_is_lost(ending: Ending) -> None:
+def test_a_worker_whose_machine_ended_unasked_is_notified_as_lost(ending: Ending) -> None:
     gone = a_machine("w1", state=MachineState.TERMINATED, note=WorkerNote(LONG_AGO, heard_at=LONG_AGO), ending=ending)
-    assert [(each.kind, each.subject) for each in told([at(0, decided(a_snapshot(gone)))])[0]] == [
+    assert [(each.kind, each.subject) for each in due_in_turn([at(0, decided(a_snapshot(gone)))])[0]] == [
         ("lost_worker", "w1")
     ]
 
@@ -150,19 +150,19 @@ def test_a_worker_whose_machine_ended_unasked_is_lost(ending: Ending) -> None:
     ),
     ids=("shut itself down", "ended by us", "removed by us", "never joined"),
 )
-def test_a_worker_that_left_is_not_lost(note: WorkerNote, ending: Ending) -> None:
+def test_a_worker_that_left_is_not_notified_as_lost(note: WorkerNote, ending: Ending) -> None:
     gone = a_machine("w1", state=MachineState.TERMINATED, note=note, ending=ending)
-    assert told([at(0, decided(a_snapshot(gone)))]) == [[]]
+    assert due_in_turn([at(0, decided(a_snapshot(gone)))]) == [[]]
 
 
-def test_a_fenced_worker_is_lost_and_no_end_of_it_is_told() -> None:
+def test_a_fenced_worker_is_notified_as_lost_without_an_end() -> None:
     note = WorkerNote(LONG_AGO, heard_at=LONG_AGO, fenced_at=NOW - 5)
     seen = Observed(a_snapshot(a_worker("w1")), Plan((), Memory(workers={"i-w1": note})))
-    found = told([at(0, seen), at(10, CALM), at(200, CALM)])
+    found = due_in_turn([at(0, seen), at(10, CALM), at(200, CALM)])
     assert [[each.subject for each in news] for news in found] == [["w1"], [], []]
 
 
-def rest(message: str = "no capacity") -> Backoff:
+def backoff(message: str = "no capacity") -> Backoff:
     return Backoff(BucketKey("m5.large", "execute"), NOW + 1800, 5, FailureKind.CAPACITY, message, NOW)
 
 
@@ -171,57 +171,57 @@ def rest(message: str = "no capacity") -> Backoff:
     (
         ("protected_mode", Memory(protected={"execute": ProtectedArray(stopped=because(Code.PROTECTED_MODE))})),
         ("array_stopped", Memory(stopped={"execute": "no such image"})),
-        ("launches_refused", Memory(rests=(rest(),))),
+        ("launches_refused", Memory(rests=(backoff(),))),
     ),
 )
-def test_memory_shows_it(kind: str, memory: Memory) -> None:
-    assert [each.kind for each in told([at(0, passing(memory))])[0]] == [kind]
+def test_stopped_arrays_and_backoffs_in_memory_are_notified(kind: str, memory: Memory) -> None:
+    assert [each.kind for each in due_in_turn([at(0, passing(memory))])[0]] == [kind]
 
 
 @pytest.mark.parametrize("action", (Hold, Kill))
-def test_jobs_that_nothing_can_run_are_told_and_lost_ones_are_not(action: type[Hold | Kill]) -> None:
+def test_unsatisfiable_jobs_are_notified_and_lost_ones_are_not(action: type[Hold | Kill]) -> None:
     why = because(Code.TOO_MANY_SLOTS)
     proven = action(("12",), why, asks=(JobRequest(state="qw"),))
     lost = action(("13",), why)
-    found = told([at(0, passing(Memory(), actions=(proven, lost)))])[0]
+    found = due_in_turn([at(0, passing(Memory(), actions=(proven, lost)))])[0]
     assert [(each.kind, each.subject) for each in found] == [("unsatisfiable_job", "job 12")]
 
 
-def test_a_kind_of_a_later_version_is_called_by_its_name() -> None:
+def test_an_unknown_kind_of_notification_is_titled_by_its_name() -> None:
     assert (title_of("lost_worker"), title_of("some_later_kind")) == ("lost worker", "some later kind")
 
 
-def test_old_prices_are_told() -> None:
+def test_old_prices_are_notified() -> None:
     today = datetime.fromtimestamp(NOW, UTC).date()
     old, young = today.replace(year=today.year - 1), today
-    (news,) = told([at(0, CALM, oldest_price=old)])
+    (news,) = due_in_turn([at(0, CALM, oldest_price=old)])
     assert [(each.kind, each.subject, each.reason.code) for each in news] == [("old_prices", "", Code.OLD_PRICES)]
-    assert told([at(0, CALM, oldest_price=young)]) == [[]]
+    assert due_in_turn([at(0, CALM, oldest_price=young)]) == [[]]
 
 
-def test_of_one_kind_so_many_are_told() -> None:
+def test_notifications_of_one_kind_are_bounded() -> None:
     stopped = {f"array{number}": "no such image" for number in range(MOST_OF_A_KIND + 50)}
-    assert len(told([at(0, passing(Memory(stopped=stopped)))])[0]) == MOST_OF_A_KIND
+    assert len(due_in_turn([at(0, passing(Memory(stopped=stopped)))])[0]) == MOST_OF_A_KIND
 
 
-def test_names_of_kinds_are_unique() -> None:
+def test_names_of_notification_kinds_are_unique() -> None:
     assert len(BY_NAME) == len(KINDS)
 
 
-def test_a_worker_that_cannot_be_ended_is_told_with_why() -> None:
+def test_a_worker_that_cannot_be_terminated_is_notified_with_the_reason() -> None:
     refused: Reason = because(Code.END_REFUSED, times=3, again_at=NOW + 60, message="protected from termination")
     snapshot = a_snapshot(a_worker("w1"))
     verdicts = plan(snapshot).workers
     shown = Plan((), Memory(), workers=tuple(replace(each, reason=refused) for each in verdicts if each.id))
-    assert [each.reason for each in told([at(0, Observed(snapshot, shown))])[0]] == [refused]
+    assert [each.reason for each in due_in_turn([at(0, Observed(snapshot, shown))])[0]] == [refused]
 
 
-def test_each_level_of_each_budget_is_told_once_and_the_next_month_is_no_news() -> None:
+def test_each_budget_level_is_notified_once_and_a_new_month_is_not() -> None:
     def spent(cell: float, ann: float) -> Observed:
         return decided(under(a_snapshot(), cell=(CELL, cell), ann=(ANN, ann)))
 
     months = ((100.0, 10.0), (250.0, 10.0), (260.0, 90.0), (500.0, 101.0), (510.0, 102.0), (0.0, 0.0), (0.0, 0.0))
-    found = told([at(600 * number, spent(*each)) for number, each in enumerate(months)])
+    found = due_in_turn([at(600 * number, spent(*each)) for number, each in enumerate(months)])
     assert [[(each.kind, each.subject) for each in news] for news in found] == [
         [],
         [("budget", "the cell, 50 %")],
@@ -232,5 +232,7 @@ def test_each_level_of_each_budget_is_told_once_and_the_next_month_is_no_news() 
         [],
     ]
     assert (found[1][0].reason.code, found[1][0].reason["budget"]) == (Code.BUDGET_LEVEL, 500.0)
-    again = told([at(600 * number, spent(260.0, 0.0) if number % 9 == 0 else spent(0.0, 0.0)) for number in range(10)])
+    again = due_in_turn(
+        [at(600 * number, spent(260.0, 0.0) if number % 9 == 0 else spent(0.0, 0.0)) for number in range(10)]
+    )
     assert [len(news) for news in again] == [1, *[0] * 8, 1]

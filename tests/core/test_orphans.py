@@ -1,4 +1,4 @@
-"""What carries our tag and no pass will ever manage; and what only looks so."""
+"""Machines with our tag that no pass will ever manage; and those that are not orphans."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def the_orphan(*things: Thing) -> Orphan:
     return orphan
 
 
-def test_a_machine_of_a_node_array_that_is_no_more_is_one() -> None:
+def test_a_machine_of_an_unknown_node_array_is_an_orphan() -> None:
     assert found(a_worker(node_array="former")) == [("i-w1", Code.UNKNOWN_NODE_ARRAY)]
 
 
-def test_a_machine_whose_name_a_newer_one_has_taken_is_one() -> None:
+def test_a_machine_whose_name_a_newer_one_has_taken_is_an_orphan() -> None:
     old = a_machine("w1", id="i-old", age=900, note=WorkerNote(first_seen=NOW - 900))
     assert found(old, a_worker("w1", age=300)) == [("i-old", Code.NAME_TAKEN)]
 
 
-def test_a_machine_that_nobody_here_has_ever_seen_is_one() -> None:
+def test_a_machine_that_was_never_observed_is_an_orphan() -> None:
     assert found(a_worker(known=False)) == [("i-w1", Code.UNKNOWN_WORKER)]
 
 
-def test_a_machine_that_was_seen_is_none_any_more() -> None:
+def test_a_machine_that_was_observed_is_not_an_orphan() -> None:
     world = a_snapshot(a_worker(known=False))
     later = replace(world, memory=plan(world).memory)
     assert find_orphans(later) == ()
@@ -55,16 +55,16 @@ def test_a_machine_that_was_seen_is_none_any_more() -> None:
     ),
     ids=("worker", "boots", "just ordered", "ending", "ended", "persistent host", "only remembered"),
 )
-def test_nothing_else_is_one(things: tuple[Thing, ...]) -> None:
+def test_known_ordered_ending_and_persistent_machines_are_not_orphans(things: tuple[Thing, ...]) -> None:
     assert found(*things) == []
 
 
 @pytest.mark.parametrize(("used", "states"), ((0, ""), (1, ""), (0, "d")))
-def test_of_its_host_is_told_whether_it_is_busy_or_closed(used: int, states: str) -> None:
+def test_an_orphan_reports_whether_its_host_is_busy_or_disabled(used: int, states: str) -> None:
     orphan = the_orphan(a_worker(node_array="former", used=used, states=states))
     assert (orphan.host, orphan.busy, orphan.enabled) == ("w1", used > 0, () if states == "d" else ("main.q",))
 
 
-def test_a_machine_without_a_host_has_nothing_on_it() -> None:
+def test_an_orphan_without_an_execution_host_is_not_busy() -> None:
     orphan = the_orphan(a_machine("w1", node_array="former"))
     assert (orphan.host, orphan.busy, orphan.enabled) == (None, False, ())

@@ -1,4 +1,4 @@
-"""The packages of the core have no cycle, and none of them is too large to read at one sitting."""
+"""The packages of the core have no cycle, and none of them is too large."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def modules_of_the_core() -> dict[str, str]:
     }
 
 
-def test_packages_of_the_core_have_no_cycle() -> None:
+def test_core_packages_have_no_import_cycle() -> None:
     assert cycle_of(imports_between_packages(modules_of_the_core())) == ()
 
 

@@ -1,4 +1,4 @@
-"""The tables of what a worker is: every observation has a phase, every step a row, and every phase is left."""
+"""The tables of phases and steps: every observation has a phase, every step a row, and every phase is left."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from autoscaler.core.workers.phases import (
 )
 from autoscaler.core.workers.step import Rule, WorkerStep, always
 from tests.core.building import NOW
-from tests.core.transition_rows import by_its_row, observed_in, steps_of, told
+from tests.core.transition_rows import by_its_row, described, observed_in, steps_of
 from tests.core.worker_observations import (
     AGES,
     HOSTS,
@@ -79,7 +79,7 @@ WALK = settings(max_examples=200, deadline=None)
 
 @given(seen=OBSERVATIONS)
 @WALK
-def test_every_observed_worker_has_one_phase_and_one_who_takes_its_step(seen: Observation) -> None:
+def test_every_observed_worker_has_a_phase_and_at_most_one_decisive_condition(seen: Observation) -> None:
     for worker in observed_in(snapshot_of(seen)).known:
         assert worker.phase in BY_PHASE
         assert worker.decisive is None or worker.decisive in worker.conditions
@@ -90,12 +90,12 @@ def test_every_observed_worker_has_one_phase_and_one_who_takes_its_step(seen: Ob
 @example(Observation(mark=Disabling.IDLE, host="busy", silent=1000.0, heard=False))
 @example(Observation(host="closed and busy", heard=False, mark=Disabling.INTERRUPTED, silent=1000.0))
 @WALK
-def test_every_step_has_its_row(seen: Observation) -> None:
+def test_every_step_has_a_matching_row(seen: Observation) -> None:
     snapshot = snapshot_of(seen)
     steps = steps_of(snapshot)
     assert {step.worker.worker.id for step in steps} == {w.worker.id for w in observed_in(snapshot).known}
     for step in steps:
-        assert by_its_row(step), told(step)
+        assert by_its_row(step), described(step)
 
 
 def follows(step: WorkerStep, snapshot: Snapshot) -> Phase:
@@ -119,7 +119,7 @@ def follows(step: WorkerStep, snapshot: Snapshot) -> Phase:
 
 
 def led_to(step: WorkerStep) -> Phase:
-    """The phase that the row of a step says."""
+    """The phase of the row of a step."""
     assert step.row is not None
     return step.row.to or step.worker.phase
 
@@ -132,11 +132,11 @@ def led_to(step: WorkerStep) -> Phase:
     )
 )
 @WALK
-def test_a_step_leads_to_the_phase_that_its_row_says(seen: Observation) -> None:
+def test_a_step_leads_to_the_phase_of_its_row(seen: Observation) -> None:
     snapshot = snapshot_of(seen)
     for step in steps_of(snapshot):
-        if step.action is not None and not isinstance(step.action, Enable):  # that is seen by the next observation
-            assert follows(step, snapshot) == led_to(step), told(step)
+        if step.action is not None and not isinstance(step.action, Enable):  # the next observation shows it
+            assert follows(step, snapshot) == led_to(step), described(step)
 
 
 REACHED = (
@@ -226,11 +226,13 @@ REACHED = (
 
 
 @pytest.mark.parametrize(("rule", "action", "seen"), REACHED)
-def test_a_row_is_reached(rule: str, action: type[Action], seen: Observation) -> None:
+def test_every_row_with_an_action_has_an_observation_that_reaches_it(
+    rule: str, action: type[Action], seen: Observation
+) -> None:
     snapshot = snapshot_of(seen)
     step = next(step for step in steps_of(snapshot) if step.worker.worker.id == OURS)
     assert (step.rule, type(step.action)) == (rule, action)
-    assert by_its_row(step), told(step)
+    assert by_its_row(step), described(step)
     assert action is Enable or follows(step, snapshot) == led_to(step)
 
 
@@ -246,24 +248,24 @@ UNLISTED = (
 
 
 @pytest.mark.parametrize("seen", UNLISTED)
-def test_in_every_phase_one_that_its_listing_leaves_out_may_run_on(seen: Observation) -> None:
+def test_a_worker_unlisted_in_any_phase_is_left_alone_at_first(seen: Observation) -> None:
     step = next(step for step in steps_of(snapshot_of(seen)) if step.worker.worker.id == OURS)
     assert (step.rule, step.action, step.verdict.reason.code) == ("confirm_end", None, Code.NOT_LISTED)
 
 
-def test_these_are_all_phases_of_one_that_its_listing_leaves_out() -> None:
+def test_the_unlisted_examples_cover_all_phases() -> None:
     phases = {worker.phase for seen in UNLISTED for worker in observed_in(snapshot_of(seen)).unlisted}
     assert phases == set(Phase) - {Phase.ORDERED, Phase.GONE}
 
 
 @given(seen=OBSERVATIONS)
 @WALK
-def test_with_the_store_lost_nothing_is_removed_or_ended_at_the_first_observation(seen: Observation) -> None:
+def test_after_a_store_loss_no_healthy_worker_is_removed_at_the_first_observation(seen: Observation) -> None:
     snapshot = replace(snapshot_of(replace(seen, override="")), memory=Memory())
     for step in steps_of(snapshot):
         failed = Condition.FAILED in step.worker.conditions
         noticed = step.worker.decisive is Condition.INTERRUPTED
-        assert failed or noticed or not isinstance(step.action, Remove | Terminate), told(step)
+        assert failed or noticed or not isinstance(step.action, Remove | Terminate), described(step)
 
 
 # -- the tables ----------------------------------------------------------------------------------------------------
@@ -278,11 +280,11 @@ def test_every_phase_is_left(phase: Phase) -> None:
     assert any(phase in sources and to not in (None, phase) for sources, to in WAYS) or phase is Phase.GONE
 
 
-def test_every_phase_but_the_first_is_come_to() -> None:
+def test_every_phase_but_the_first_is_reached() -> None:
     assert {to for _, to in WAYS} - {None} == set(Phase) - {Phase.ORDERED}
 
 
-def test_every_phase_and_condition_has_its_row() -> None:
+def test_every_phase_and_condition_has_a_row() -> None:
     assert {row.phase for row in PHASES} == set(Phase) - {Phase.ORDERED}
     assert [row.condition for row in CONDITIONS] == list(Condition)
     assert BY_PHASE.keys() == set(Phase) - {Phase.ORDERED}
@@ -290,7 +292,7 @@ def test_every_phase_and_condition_has_its_row() -> None:
 
 
 @pytest.mark.parametrize("rules", TABLES)
-def test_some_row_of_every_table_holds_whatever_is_known(rules: Sequence[Rule[Any]]) -> None:
+def test_the_last_row_of_every_table_always_holds(rules: Sequence[Rule[Any]]) -> None:
     rule = rules[-1]
     row = rule.rows[-1]
     assert (rule.applies, row.holds, row.sources) == (always, always, frozenset(Phase))
@@ -326,7 +328,7 @@ DERIVABLE = (
 
 
 @pytest.mark.parametrize("seen", DERIVABLE)
-def test_with_the_store_lost_the_same_phase_follows_within_two_observations(seen: Observation) -> None:
+def test_after_a_store_loss_the_same_phase_is_found_within_two_observations(seen: Observation) -> None:
     snapshot = snapshot_of(seen)
     before = observed_in(snapshot).known[0].phase
     first = planning.plan(replace(snapshot, memory=Memory()))
@@ -335,8 +337,8 @@ def test_with_the_store_lost_the_same_phase_follows_within_two_observations(seen
 
 
 @pytest.mark.parametrize("mark", [mark for mark in Disabling if mark is not Disabling.ENROL])
-def test_what_we_disabled_is_taken_for_a_persons_doing_when_the_store_is_lost(mark: Disabling) -> None:
-    """Nobody can tell any more: left alone is safe (rules 4 and 8)."""
+def test_after_a_store_loss_a_worker_we_disabled_counts_as_hand_disabled(mark: Disabling) -> None:
+    """What disabled it is unknown, and to leave it alone is safe (rules 4 and 8)."""
     snapshot = replace(snapshot_of(Observation(mark=mark, host="closed")), memory=Memory())
     worker = observed_in(snapshot).known[0]
     assert (worker.phase, worker.decisive) == (Phase.READY, Condition.DISABLED_BY_HAND)

@@ -27,35 +27,35 @@ def test_single_slots_fill_host_after_host() -> None:
     assert placed(a_demand(), 9, hosts(2, 3)) == 5
 
 
-def test_slots_that_must_stand_together_do_not_spread() -> None:
+def test_slots_for_one_host_do_not_spread() -> None:
     assert placed(a_demand(4), 9, hosts(3, 3, 9)) == 2
 
 
-def test_slots_that_may_spread_use_every_rest() -> None:
+def test_slots_that_may_spread_use_every_free_slot() -> None:
     assert placed(a_demand(4, per_host=None), 9, hosts(3, 3, 3)) == 2
 
 
-def test_a_number_per_host_needs_as_many_hosts() -> None:
+def test_slots_per_host_need_as_many_hosts() -> None:
     assert placed(a_demand(8, per_host=4), 9, hosts(16, 4)) == 1
 
 
-def test_a_number_per_host_takes_each_host_once_a_task() -> None:
+def test_slots_per_host_use_each_host_once_a_task() -> None:
     assert placed(a_demand(8, per_host=4), 9, hosts(16)) == 0
 
 
-def test_a_total_that_is_no_multiple_fits_nowhere() -> None:
+def test_a_total_that_is_not_a_multiple_of_the_slots_per_host_fits_nowhere() -> None:
     assert placed(a_demand(6, per_host=4), 1, hosts(8, 8)) == 0
 
 
-def test_the_hardest_goes_first_whatever_the_order() -> None:
-    wants = [(a_demand(1), 4), (a_demand(4), 1)]
-    assert place(wants, hosts(4)).placed == (0, 1)
+def test_the_hardest_demand_is_placed_first_whatever_the_order() -> None:
+    demands = [(a_demand(1), 4), (a_demand(4), 1)]
+    assert place(demands, hosts(4)).placed == (0, 1)
 
 
-def test_of_two_alike_the_one_that_must_stay_in_one_group_goes_first() -> None:
-    wants = [(a_demand(4, per_host=2), 1), (a_demand(4, per_host=2, together=True), 1)]
-    assert place(wants, hosts(2, 2, group="g")).placed == (0, 1)
-    assert place(wants[::-1], hosts(2, 2, group="g")).placed == (1, 0)
+def test_of_two_equal_demands_the_one_for_one_group_is_placed_first() -> None:
+    demands = [(a_demand(4, per_host=2), 1), (a_demand(4, per_host=2, together=True), 1)]
+    assert place(demands, hosts(2, 2, group="g")).placed == (0, 1)
+    assert place(demands[::-1], hosts(2, 2, group="g")).placed == (1, 0)
 
 
 def test_a_consumable_counts_per_slot() -> None:
@@ -66,11 +66,11 @@ def test_a_consumable_counts_once_per_job() -> None:
     assert placed(a_demand(2, per_job=(("mem", 3),)), 9, hosts(8, free=(("mem", 10),))) == 3
 
 
-def test_a_consumable_that_a_host_does_not_name_is_not_offered() -> None:
+def test_a_consumable_that_a_host_lacks_is_not_offered() -> None:
     assert placed(a_demand(per_slot=(("mem", 1),)), 1, hosts(8)) == 0
 
 
-def test_an_assumed_use_binds_only_where_it_is_offered() -> None:
+def test_a_default_request_counts_only_on_hosts_that_have_the_consumable() -> None:
     assert placed(a_demand(assumed=(("mem", 4),)), 9, [*hosts(3), *hosts(3, free=(("mem", 8),))]) == 5
 
 
@@ -78,45 +78,45 @@ def test_fractions_are_exact() -> None:
     assert placed(a_demand(per_slot=(("gpu", 0.1),)), 99, hosts(99, free=(("gpu", 1),))) == 10
 
 
-def test_the_slots_of_all_pools_together_may_be_limited() -> None:
+def test_a_host_may_limit_the_slots_of_all_its_queues_together() -> None:
     two_queues = Host("h", {"main.q": 4, "other.q": 4}, free=(("slots", 5),))
     assert place([(Demand(frozenset({"main.q", "other.q"}), 1, 1), 9)], [two_queues]).placed == (5,)
 
 
-def test_a_pool_that_is_not_asked_for_gives_nothing() -> None:
+def test_slots_of_a_queue_not_requested_do_not_count() -> None:
     assert placed(a_demand(), 1, [Host("h", {"other.q": 4})]) == 0
 
 
-def test_a_property_must_hold() -> None:
+def test_a_required_property_must_match() -> None:
     asked = a_demand(properties=(Property("arch", "==", "lx-*"),))
     assert place([(asked, 9)], hosts(2, 2, properties={"arch": "lx-amd64"}) + hosts(3)).placed == (4,)
 
 
-def test_a_host_for_itself_must_be_empty() -> None:
+def test_an_exclusive_demand_needs_an_empty_host() -> None:
     assert placed(a_demand(exclusive=True), 9, [*hosts(4, 4), *hosts(4, empty=False)]) == 2
 
 
-def test_nothing_joins_what_has_the_host_to_itself() -> None:
+def test_nothing_else_is_placed_on_an_exclusively_used_host() -> None:
     assert place([(a_demand(exclusive=True), 1), (a_demand(), 9)], hosts(4, 4)).placed == (1, 4)
 
 
-def test_a_spread_job_that_wants_whole_hosts_takes_whole_hosts() -> None:
+def test_an_exclusive_spread_job_uses_whole_hosts() -> None:
     assert placed(a_demand(6, per_host=None, exclusive=True), 9, hosts(4, 4, 4, 4, 4)) == 2
 
 
-def test_only_the_first_host_of_a_spread_job_is_charged_for_the_job() -> None:
+def test_a_per_job_consumable_is_taken_only_on_the_first_host_of_a_spread_job() -> None:
     on = [*hosts(4), *hosts(4, free=(("scratch", 1),))]
     assert placed(a_demand(8, per_host=None, per_job=(("scratch", 1),)), 1, on) == 1
 
 
-def test_a_spread_job_without_a_host_to_charge_does_not_fit() -> None:
+def test_a_spread_job_without_a_host_for_its_per_job_consumable_does_not_fit() -> None:
     assert placed(a_demand(8, per_host=None, per_job=(("scratch", 1),)), 1, hosts(4, 4)) == 0
 
 
 GPU = (("gpu", 1),)
 
 
-def test_what_is_taken_once_a_host_is_taken_on_every_host() -> None:
+def test_a_per_host_consumable_is_taken_once_on_every_host() -> None:
     on = hosts(4, 4, free=(("gpu", 1),))
     assert placed(a_demand(6, per_host=None, once_a_host=GPU), 9, on) == 1
     assert placed(a_demand(3, per_host=None, once_a_host=GPU), 9, on) == 2, "a slot of the first host is left"
@@ -124,20 +124,20 @@ def test_what_is_taken_once_a_host_is_taken_on_every_host() -> None:
     assert placed(a_demand(4, once_a_host=GPU), 9, on) == 2
 
 
-def test_a_host_without_what_is_taken_once_a_host_gives_no_slot() -> None:
+def test_a_host_without_a_per_host_consumable_offers_no_slot() -> None:
     on = [*hosts(4, free=(("gpu", 1),)), *hosts(4)]
     assert placed(a_demand(6, per_host=None, once_a_host=GPU), 1, on) == 0
     assert placed(a_demand(8, per_host=4, once_a_host=GPU), 1, on) == 0
 
 
-def test_what_a_queue_gives_to_its_instances_is_taken_once_a_host() -> None:
+def test_a_per_host_consumable_of_a_queue_instance_is_taken_once_a_host() -> None:
     on = hosts(4, 4, own={"main.q": GPU})
     assert placed(a_demand(6, per_host=None, once_a_host=GPU), 9, on) == 1
     assert placed(a_demand(4, per_host=2, once_a_host=GPU), 9, on) == 1
     assert placed(a_demand(2, once_a_host=GPU), 9, on) == 2
 
 
-def test_what_is_taken_once_a_job_and_once_a_host_is_taken_so_on_the_first_host() -> None:
+def test_per_job_and_per_host_consumables_are_both_taken_on_the_first_host() -> None:
     on = hosts(2, 2, 2, 2, free=(("gpu", 1), ("scratch", 1)))
     demand = a_demand(4, per_host=None, once_a_host=GPU, per_job=(("scratch", 1),))
     assert placed(demand, 9, on) == 2
@@ -148,14 +148,14 @@ def test_what_is_taken_once_a_job_and_once_a_host_is_taken_so_on_the_first_host(
 
 
 @pytest.mark.parametrize("once", ("per_job", "once_a_host"))
-def test_what_is_taken_once_and_by_slot_has_to_be_there_for_both(once: str) -> None:
+def test_a_consumable_taken_once_and_per_slot_must_suffice_for_both(once: str) -> None:
     demand = a_demand(2, per_host=None, per_slot=(("mem", 3),), **{once: (("mem", 1),)})
     assert placed(demand, 1, hosts(1, 1, free=(("mem", 3),))) == 0
     assert placed(demand, 1, hosts(1, 1, free=(("mem", 4),))) == 1
 
 
-def test_no_placement_leaves_less_than_nothing() -> None:
-    """Found by random worlds: what was overdrawn gave later demands a negative room."""
+def test_no_placement_leaves_a_negative_amount() -> None:
+    """Found by random snapshots: an overdrawn consumable gave later demands a negative amount."""
     world = OpenPlacement([Host("h1", {"main.q": 2}, (("lic", 2),)), Host("h0", {"main.q": 5}, (("lic", 3),))])
     both = a_demand(1, per_host=None, assumed=(("lic", 1),), once_a_host=(("lic", 1),))
     world.place([(both, 3)])
@@ -163,38 +163,38 @@ def test_no_placement_leaves_less_than_nothing() -> None:
     assert min(*found.placed, *found.unmet) >= 0
 
 
-def test_shares_of_a_spread_job_take_once_of_a_host_together() -> None:
+def test_shares_of_a_spread_job_take_a_per_host_consumable_once_together() -> None:
     wanted = as_shares(((a_demand(6, per_host=None, once_a_host=GPU), 1),))
     assert place(wanted, hosts(4, 4, free=GPU)).placed == (6,)
     assert place(wanted, [*hosts(4, free=GPU), *hosts(4)]).placed == (4,)
 
 
-def test_new_hosts_come_after_all_others() -> None:
+def test_new_hosts_are_used_after_all_others() -> None:
     found = place([(a_demand(), 7)], hosts(2, 2), Host("", {"main.q": 2}), 10)
     assert (found.placed, found.new_used) == ((7,), 2)
 
 
-def test_a_million_tasks_cost_no_more_than_one() -> None:
+def test_a_million_tasks_are_placed_on_new_hosts() -> None:
     found = place([(a_demand(), 10**6)], (), Host("", {"main.q": 3}), 10**6)
     assert found.new_used == 333334
 
 
-def test_a_spread_job_may_use_what_is_there_and_what_is_new() -> None:
+def test_a_spread_job_may_use_existing_and_new_hosts() -> None:
     found = place([(a_demand(8, per_host=None), 1)], hosts(2), Host("", {"main.q": 4}), 5)
     assert (found.placed, found.new_used) == ((1,), 2)
 
 
-def test_used_tells_which_hosts_got_something() -> None:
+def test_used_lists_the_hosts_that_got_a_task() -> None:
     assert place([(a_demand(), 3)], hosts(2, 2, 2)).used == {"h0", "h1"}
 
 
-def test_shares_are_what_one_host_could_take_of_a_spread_job() -> None:
-    wants = [(a_demand(8, per_host=None), 2), (a_demand(8, per_host=4), 2), (a_demand(3), 2)]
-    assert [(demand.slots, count) for demand, count in as_shares(wants)] == [(1, 16), (4, 4), (3, 2)]
+def test_shares_are_the_parts_of_a_spread_job_for_one_host() -> None:
+    demands = [(a_demand(8, per_host=None), 2), (a_demand(8, per_host=4), 2), (a_demand(3), 2)]
+    assert [(demand.slots, count) for demand, count in as_shares(demands)] == [(1, 16), (4, 4), (3, 2)]
 
 
 @pytest.mark.parametrize("way", ("per_slot", "per_job", "once_a_host"))
-def test_what_is_requested_with_0_has_to_be_offered_all_the_same(way: str) -> None:
+def test_a_consumable_requested_with_0_must_still_be_offered(way: str) -> None:
     """Grid Engine: `-l gpu=0` cannot run where there is no `gpu`: "job requests unknown resource"."""
     none_of_it = a_demand(2, **{way: (("gpu", 0),)})
     assert placed(none_of_it, 1, hosts(2)) == 0

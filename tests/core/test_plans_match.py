@@ -50,8 +50,8 @@ def above(children: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict
 
 
 def has_nested_not(constraint: Any, below: bool = False) -> bool:
-    """Below a second `not` an amount is wanted again: a plan compares it with the whole node (docs/rules.md), matching
-    with what is left.
+    """Below a second `not` an amount is required again: a plan compares it with the whole node (docs/rules.md), and
+    matching with what is left.
     """
     if isinstance(constraint, list):
         return any(has_nested_not(one, below) for one in constraint)
@@ -63,7 +63,9 @@ def has_nested_not(constraint: Any, below: bool = False) -> bool:
 
 
 @given(st.recursive(LEAVES, above, max_leaves=5), st.integers(1, 8), st.booleans())
-def test_a_plan_launches_what_matching_opens(constraint: dict[str, Any], count: int, with_one: bool) -> None:
+def test_a_plan_launches_as_many_workers_as_matching_creates_nodes(
+    constraint: dict[str, Any], count: int, with_one: bool
+) -> None:
     assume(not has_nested_not(constraint))
     document = {"default_resources": GIVEN, "constraints": [constraint]}
     rules = read_rules(json.dumps(document))

@@ -1,4 +1,4 @@
-"""What people are told can be launched is what growth would go by."""
+"""What is reported as available to launch is what a plan launches."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def of(*things: Thing, **settings: object) -> dict[str, Prospect]:
     return {prospect.bucket.type.name: prospect for prospect in found}
 
 
-def test_the_type_of_the_settings_can_be_had_as_often_as_the_limit_leaves() -> None:
+def test_the_configured_type_is_available_up_to_the_limit() -> None:
     found = of(a_worker("w1"), limits=Limits(max_workers=5))
     assert (found["m5.large"].count, found["m5.large"].refusal) == (4, None)
 
 
-def test_what_the_provider_has_left_bounds_it() -> None:
+def test_prospects_are_bounded_by_the_providers_availability() -> None:
     assert of(a_bucket(LARGE, available=3))["m5.large"].count == 3
 
 
@@ -74,24 +74,24 @@ def test_what_the_provider_has_left_bounds_it() -> None:
         ),
     ),
 )
-def test_what_cannot_be_had_says_why(things: tuple[Thing, ...], settings: dict[str, object], code: Code) -> None:
+def test_an_unavailable_type_has_a_reason(things: tuple[Thing, ...], settings: dict[str, object], code: Code) -> None:
     prospect = of(a_bucket(LARGE), *things, **{"family": "m5", **settings})["m5.xlarge"]
     assert (prospect.count, prospect.refusal and prospect.refusal.code) == (0, code)
 
 
-def test_launches_of_the_hour_leave_none() -> None:
+def test_no_type_is_available_when_the_launches_an_hour_are_used_up() -> None:
     limits = Limits(max_workers=5, max_launches_per_hour=1)
     found = of(limits=limits, launches=(Event(NOW - 60, 1, "execute"),))
     assert found["m5.large"].refusal is not None
 
 
-def test_the_cheapest_that_can_be_had_comes_first() -> None:
+def test_the_cheapest_available_type_comes_first() -> None:
     snapshot = a_snapshot(a_bucket(X2LARGE), a_bucket(XLARGE, available=0), a_bucket(LARGE), hybrid=True, family="m5")
     assert [each.bucket.type.name for each in prospects(snapshot)] == ["m5.large", "m5.2xlarge", "m5.xlarge"]
 
 
-def test_growth_launches_no_more_than_is_told() -> None:
+def test_a_plan_launches_as_many_workers_as_its_prospects() -> None:
     snapshot = a_snapshot(jobs(40), a_worker("w1"), limits=Limits(max_workers=4))
-    told = {each.bucket.type.name: each.count for each in prospects(snapshot)}
+    available = {each.bucket.type.name: each.count for each in prospects(snapshot)}
     launched = [action.candidates[0].count for action in plan(snapshot).actions if isinstance(action, Launch)]
-    assert launched == [told["m5.large"]]
+    assert launched == [available["m5.large"]]

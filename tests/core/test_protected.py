@@ -1,4 +1,4 @@
-"""Protected mode: launches that helped none of the jobs that they were for make the next ones wait."""
+"""Protected mode: launches that helped none of their jobs delay the next ones."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from tests.core.building import NOW, Thing, a_job, a_machine, a_snapshot, a_worker, category_of, codes, jobs, launched
-from tests.properties.barren import BOOT, POLL, Barren, Cause
+from tests.properties.unhelpful_launches import BOOT, POLL, Cause, UnhelpfulLaunches
 from tests.properties.world import LIMITS
 
 HOUR = 3600.0
 
 
-def first_failure(world: Barren) -> None:
+def first_failure(world: UnhelpfulLaunches) -> None:
     world.go_on(HOUR, until=lambda: bool(failing(world)))
     assert failing(world)
 
 
-def failing(world: Barren) -> dict[str, int]:
+def failing(world: UnhelpfulLaunches) -> dict[str, int]:
     """Category → failures in a row."""
     arrays = world.memory.protected.values()
     return {key: one.failures for array in arrays for key, one in array.categories.items()}
 
 
-def stopped(world: Barren) -> bool:
+def stopped(world: UnhelpfulLaunches) -> bool:
     return any(array.stopped is not None for array in world.memory.protected.values())
 
 
-# -- the key -----------------------------------------------------------------------------------------------------------
+# -- the key ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_key_of_a_category_is_the_same_in_every_process_and_version() -> None:
@@ -52,11 +52,11 @@ def test_the_key_of_a_category_is_the_same_in_every_process_and_version() -> Non
 PLAIN, ASKING = "9221ddde027b73ce", "c5027b07aee2391d"
 
 
-def test_who_may_use_other_queues_is_another_category() -> None:
+def test_jobs_that_may_use_other_queues_are_another_category() -> None:
     assert category_key(Demand(frozenset({"main.q"}))) != category_key(Demand(frozenset({"main.q", "long.q"})))
 
 
-def test_a_launch_says_for_how_many_tasks_of_which_categories_it_is() -> None:
+def test_a_launch_is_assigned_to_its_categories_with_task_counts() -> None:
     made = plan(a_snapshot(jobs(3, first=10), a_job(2, slots=2), scale_up_batch=2))
     (launch,) = (action for action in made.actions if isinstance(action, Launch))
     small, large = Demand(frozenset({"main.q"}), 1, 1), Demand(frozenset({"main.q"}), 2, 2)
@@ -65,14 +65,14 @@ def test_a_launch_says_for_how_many_tasks_of_which_categories_it_is() -> None:
     assert launch.candidates[0].count == 2  # of two slots each: one task of the three has to wait
 
 
-# -- what counts as a failure ------------------------------------------------------------------------------------------
+# -- what counts as a failure -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cause", (Cause.CALENDAR, Cause.ERROR, Cause.NO_SLOTS, Cause.DIES))
-def test_a_launch_that_helped_nobody_makes_the_next_one_wait_for_a_boot_time_and_then_twice_as_long(
+def test_after_launches_that_helped_no_job_the_next_waits_a_boot_time_then_twice_that(
     cause: Cause,
 ) -> None:
-    world = Barren(cause=cause)
+    world = UnhelpfulLaunches(cause=cause)
     world.ask(1)
     first_failure(world)
     ((_, first),) = world.memory.protected["execute"].categories.items()
@@ -85,25 +85,25 @@ def test_a_launch_that_helped_nobody_makes_the_next_one_wait_for_a_boot_time_and
 
 
 @pytest.mark.parametrize("cause", (Cause.ERROR, Cause.NO_SLOTS))
-def test_where_machines_boot_in_a_second_the_first_wait_is_a_tenth_of_the_time_after_which_a_launch_did_not_help(
+def test_with_a_short_boot_time_the_first_wait_is_a_tenth_of_protected_after(
     cause: Cause,
 ) -> None:
-    world = Barren(cause=cause, boot_s=1.0, protected_after=3000.0)
+    world = UnhelpfulLaunches(cause=cause, boot_s=1.0, protected_after=3000.0)
     world.ask(1)
     first_failure(world)
     ((_, first),) = world.memory.protected["execute"].categories.items()
     assert first.wait_s == 300.0
 
 
-def test_the_wait_is_an_hour_at_most() -> None:
-    world = Barren()
+def test_the_wait_between_unhelpful_launches_is_an_hour_at_most() -> None:
+    world = UnhelpfulLaunches()
     world.ask(1)
     world.go_on(5 * HOUR)
     assert [one.wait_s for one in world.memory.protected["execute"].categories.values()] == [HOUR]
 
 
-def test_nothing_is_launched_for_it_before_and_one_task_after_however_many_wait() -> None:
-    world = Barren()
+def test_after_the_wait_a_launch_is_for_one_task_however_many_wait() -> None:
+    world = UnhelpfulLaunches()
     for _ in range(16):
         world.ask(1)
     first_failure(world)
@@ -116,8 +116,8 @@ def test_nothing_is_launched_for_it_before_and_one_task_after_however_many_wait(
     assert Code.LAUNCHES_DID_NOT_HELP in codes(world.launched[-1].reason)
 
 
-def test_a_worker_that_has_come_and_takes_no_job_is_not_ordered_again_meanwhile() -> None:
-    world = Barren(cause=Cause.CALENDAR)
+def test_no_second_worker_is_ordered_while_a_joined_one_starts_no_job() -> None:
+    world = UnhelpfulLaunches(cause=Cause.CALENDAR)
     world.ask(4)
     world.go_on(HOUR, until=lambda: any(one.joined_at for one in world.memory.trials.values()))
     made = world.step()
@@ -127,8 +127,8 @@ def test_a_worker_that_has_come_and_takes_no_job_is_not_ordered_again_meanwhile(
 
 @pytest.mark.parametrize("cause", (Cause.LESS_MEMORY, Cause.NO_MEMORY))
 @pytest.mark.parametrize("jobs_", (1, 4, 40))
-def test_while_workers_that_came_for_jobs_do_not_fit_them_no_more_are_launched(cause: Cause, jobs_: int) -> None:
-    world = Barren(cause=cause, memory_asked="15G")
+def test_no_more_workers_are_launched_while_those_that_joined_do_not_fit_the_jobs(cause: Cause, jobs_: int) -> None:
+    world = UnhelpfulLaunches(cause=cause, memory_asked="15G")
     for _ in range(jobs_):
         world.ask(4)
     world.go_on(HOUR, until=lambda: any(one.joined_at for one in world.memory.trials.values()))
@@ -138,8 +138,8 @@ def test_while_workers_that_came_for_jobs_do_not_fit_them_no_more_are_launched(c
     assert failing(world)
 
 
-def test_a_success_ends_it() -> None:
-    world = Barren()
+def test_a_success_ends_the_failures_of_a_category() -> None:
+    world = UnhelpfulLaunches()
     for _ in range(8):
         world.ask(4)
     first_failure(world)
@@ -151,16 +151,16 @@ def test_a_success_ends_it() -> None:
     assert not world.waiting
 
 
-def test_a_prolog_that_fails_is_no_success_though_its_job_is_seen_to_run() -> None:
-    world = Barren(cause=Cause.ERROR)
+def test_a_job_whose_prolog_fails_does_not_count_as_a_success_though_observed_running() -> None:
+    world = UnhelpfulLaunches(cause=Cause.ERROR)
     world.ask(1)
     world.go_on(HOUR, until=lambda: bool(world.running))
     world.go_on(HOUR, until=lambda: bool(failing(world)))
     assert set(failing(world).values()) == {1}
 
 
-def test_a_job_that_was_deleted_is_no_failure() -> None:
-    world = Barren()
+def test_a_deleted_job_does_not_count_as_a_failed_launch() -> None:
+    world = UnhelpfulLaunches()
     job = world.ask(1)
     world.go_on(HOUR, until=lambda: bool(world.launched))
     del world.waiting[job]
@@ -168,8 +168,8 @@ def test_a_job_that_was_deleted_is_no_failure() -> None:
     assert not failing(world)
 
 
-def test_a_job_that_started_elsewhere_is_no_failure_though_a_later_one_like_it_waits() -> None:
-    world = Barren()
+def test_a_job_that_started_elsewhere_does_not_count_as_a_failed_launch() -> None:
+    world = UnhelpfulLaunches()
     first = world.ask(1)
     world.go_on(HOUR, until=lambda: any(one.joined_at for one in world.memory.trials.values()))
     world.ask(1)
@@ -178,8 +178,8 @@ def test_a_job_that_started_elsewhere_is_no_failure_though_a_later_one_like_it_w
     assert not failing(world)
 
 
-def test_a_worker_that_a_person_sends_away_is_no_failure() -> None:
-    world = Barren()
+def test_a_worker_that_a_person_drains_does_not_count_as_a_failed_launch() -> None:
+    world = UnhelpfulLaunches()
     world.ask(1)
     world.go_on(HOUR, until=lambda: bool(world.machines))
     world.overrides = Overrides(drain=frozenset(world.machines))
@@ -187,20 +187,20 @@ def test_a_worker_that_a_person_sends_away_is_no_failure() -> None:
     assert not failing(world)
 
 
-@pytest.mark.parametrize("more_coming", (True, False))
-def test_a_launch_for_a_part_of_a_jobs_hosts_is_no_failure_while_another_brings_the_rest(more_coming: bool) -> None:
+@pytest.mark.parametrize("rest_is_coming", (True, False))
+def test_a_launch_for_part_of_a_job_has_not_failed_while_another_brings_the_rest(rest_is_coming: bool) -> None:
     parts = ((category_key(Demand(frozenset({"main.q"}), 4)), 1),)
     trials = {"o1": LaunchTrial("execute", NOW - 1000, parts, workers=1, joined_at=NOW - 700, joined_s=650)}
     things: list[Thing] = [a_job(slots=4, pe="mpi"), a_worker("w1", idle=30, order_id="o1")]
-    if more_coming:
+    if rest_is_coming:
         trials["o2"] = LaunchTrial("execute", NOW - 60, parts, workers=1)
         things.append(a_machine("w2", order_id="o2", state=MachineState.PENDING, age=50))
     made = plan(a_snapshot(*things, Memory(passes=7, looked_at=NOW - 15, trials=trials)))
-    assert made.memory.trials["o1"].closed is not more_coming
+    assert made.memory.trials["o1"].closed is not rest_is_coming
 
 
 @pytest.mark.parametrize(("workers", "more"), ((2, 1), (3, 0)))
-def test_beside_a_worker_that_takes_no_job_only_its_own_task_waits(workers: int, more: int) -> None:
+def test_only_the_task_of_a_worker_that_takes_no_job_waits(workers: int, more: int) -> None:
     """Of three tasks one fits on `w2`, and `w1` has come for another one. A third worker that is gone was for the
     last.
     """
@@ -211,26 +211,26 @@ def test_beside_a_worker_that_takes_no_job_only_its_own_task_waits(workers: int,
     assert launched(made) == ({"m5.large": more} if more else {})
 
 
-def test_a_launch_that_its_cloud_refused_is_no_failure_of_protected_mode() -> None:
-    world = Barren(capacity=False)
+def test_a_launch_that_its_cloud_refused_does_not_count_for_protected_mode() -> None:
+    world = UnhelpfulLaunches(capacity=False)
     world.ask(1)
     world.go_on(HOUR)
     assert world.launched
     assert not failing(world)
 
 
-# -- what goes on, and what ends it ------------------------------------------------------------------------------------
+# -- what goes on, and what ends it -----------------------------------------------------------------------------------
 
 
-def test_an_array_stops_where_three_launches_help_none_of_three_categories_of_two_owners() -> None:
-    world = Barren()
+def test_an_array_is_stopped_after_unhelpful_launches_for_three_categories_of_two_owners() -> None:
+    world = UnhelpfulLaunches()
     for slots, owner in ((1, "ann"), (2, "ann"), (3, "bob")):
         world.ask(slots, owner)
     world.go_on(3 * HOUR, until=lambda: stopped(world))
     launches = len(world.launched)
     world.go_on(2 * HOUR)
     assert len(world.launched) == launches
-    assert world.told[-1].notes[0].code is Code.PROTECTED_MODE
+    assert world.plans[-1].notes[0].code is Code.PROTECTED_MODE
     world.retry()
     world.go_on(HOUR)
     assert len(world.launched) == launches  # only a person's `resume` ends it
@@ -241,8 +241,8 @@ def test_an_array_stops_where_three_launches_help_none_of_three_categories_of_tw
     assert not stopped(world)
 
 
-def test_one_owner_alone_stops_no_array() -> None:
-    world = Barren()
+def test_failures_of_one_owner_do_not_stop_an_array() -> None:
+    world = UnhelpfulLaunches()
     for slots in (1, 2, 3):
         world.ask(slots)
     world.go_on(4 * HOUR)
@@ -251,7 +251,7 @@ def test_one_owner_alone_stops_no_array() -> None:
 
 
 def test_a_retry_launches_again_at_once() -> None:
-    world = Barren()
+    world = UnhelpfulLaunches()
     world.ask(1)
     world.go_on(3 * HOUR)
     launches = len(world.launched)
@@ -260,8 +260,8 @@ def test_a_retry_launches_again_at_once() -> None:
     assert len(world.launched) == launches + 1
 
 
-def test_floors_and_requests_go_on() -> None:
-    world = Barren()
+def test_min_workers_are_launched_though_the_array_is_stopped_for_jobs() -> None:
+    world = UnhelpfulLaunches()
     for slots, owner in ((1, "ann"), (2, "ann"), (3, "bob")):
         world.ask(slots, owner)
     world.go_on(3 * HOUR, until=lambda: stopped(world))
@@ -274,8 +274,8 @@ def test_floors_and_requests_go_on() -> None:
     assert all(not action.assignment for action in made.actions if isinstance(action, Launch))
 
 
-def test_a_lost_store_forgets_it_and_the_limits_hold() -> None:
-    world = Barren()
+def test_after_a_store_loss_failures_count_anew_and_max_workers_holds() -> None:
+    world = UnhelpfulLaunches()
     world.ask(1)
     first_failure(world)
     world.memory = replace(world.memory, protected={}, trials={})
@@ -285,12 +285,12 @@ def test_a_lost_store_forgets_it_and_the_limits_hold() -> None:
     assert len(world.machines) <= LIMITS.max_workers
 
 
-# -- workers that came for nothing -------------------------------------------------------------------------------------
+# -- workers that came for nothing ------------------------------------------------------------------------------------
 
 
-def test_a_worker_on_which_the_job_that_fits_never_starts_leaves_and_is_launched_for_ever_more_rarely() -> None:
+def test_a_worker_whose_job_never_starts_leaves_and_is_relaunched_ever_more_rarely() -> None:
     """As where Grid Engine refuses it for what no listing shows: a queue for interactive jobs only, no `ckpt_list`."""
-    world = Barren(cause=Cause.FREE)
+    world = UnhelpfulLaunches(cause=Cause.FREE)
     world.ask(1)
     first_failure(world)
     world.go_on(HOUR / 6, until=lambda: not world.hosts)
@@ -300,8 +300,8 @@ def test_a_worker_on_which_the_job_that_fits_never_starts_leaves_and_is_launched
     assert len(world.launched) <= 2 + 6 + 6
 
 
-def test_a_worker_that_just_became_free_is_kept_for_a_job_whose_launches_helped_nobody() -> None:
-    world = Barren(cause=Cause.DIES)
+def test_a_joined_worker_is_kept_for_a_job_whose_earlier_launches_failed() -> None:
+    world = UnhelpfulLaunches(cause=Cause.DIES)
     world.ask(1)
     first_failure(world)
     world.cause = Cause.FREE

@@ -1,4 +1,4 @@
-"""`autoscaler/core/` decides from values alone: no clock, log, uuid, chance, environment, I/O or process.
+"""`autoscaler/core/` decides from values alone: no clock, log, uuid, randomness, environment, I/O or process.
 
 The modules it may import are listed, not those it may not: what is new has to be argued for here.
 """
@@ -77,7 +77,7 @@ def _may_import(module: str) -> bool:
 
 
 @pytest.mark.parametrize("path", sorted(CORE.rglob("*.py")), ids=lambda path: str(path.relative_to(CORE)))
-def test_core_has_no_clock_log_chance_environment_or_io(path: Path) -> None:
+def test_core_uses_no_clock_log_randomness_environment_or_io(path: Path) -> None:
     assert impurities(path.read_text(encoding="utf-8")) == []
 
 
@@ -129,5 +129,5 @@ def test_a_planted_impurity_is_found(planted: str) -> None:
         "def age(snapshot):\n    return snapshot.at - snapshot.started",
     ),
 )
-def test_what_core_may_do_is_not_called_impure(pure: str) -> None:
+def test_permitted_code_is_not_reported_as_impure(pure: str) -> None:
     assert impurities(pure) == []

@@ -1,4 +1,4 @@
-"""Workers that seem broken: which of them leave service, which are only told of, and what no failure proves."""
+"""Workers that seem broken: which of them leave service, which are only reported, and which failures prove nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,18 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.scale_down.quarantine import WINDOW
 from autoscaler.core.snapshot import Plan, Snapshot
-from tests.core.building import NOW, Thing, a_job, a_snapshot, a_worker, acts, codes, noted, told, verdict_of
+from tests.core.building import (
+    NOW,
+    Thing,
+    a_job,
+    a_snapshot,
+    a_worker,
+    acts,
+    codes,
+    note_codes,
+    verdict_and_code,
+    verdict_of,
+)
 
 SHEPHERD, DIRECTORY = "18 : shepherd returned error", "28 : changing to working directory"
 BEFORE = "1 : assumedly before job"
@@ -38,7 +49,9 @@ def failures(
     )
 
 
-def sick(worker: str = "w1", *, since: float = 120.0, age: float = 10.0, healthy: bool = False) -> dict[str, Health]:
+def unhealthy(
+    worker: str = "w1", *, since: float = 120.0, age: float = 10.0, healthy: bool = False
+) -> dict[str, Health]:
     return {f"i-{worker}": Health(f"i-{worker}", NOW - age, healthy, "no /data", None if healthy else NOW - since)}
 
 
@@ -69,7 +82,7 @@ def fleet(count: int) -> list[Thing]:
 
 
 @pytest.mark.parametrize("kept", (False, True))
-def test_a_worker_that_is_quarantined_is_no_room_for_the_job_that_waits(kept: bool) -> None:
+def test_a_worker_being_quarantined_is_not_supply_unless_a_person_keeps_it(kept: bool) -> None:
     world = a_snapshot(a_worker(), a_job(7, waited=600))
     overrides = Overrides(keep=frozenset({"w1"} if kept else ()))
     made = plan(replace(world, evidence=Evidence(failures=failures()), overrides=overrides))
@@ -77,17 +90,17 @@ def test_a_worker_that_is_quarantined_is_no_room_for_the_job_that_waits(kept: bo
     assert ([act for act in acts(made) if act[1] == "w1"], fits) == ([] if kept else W1_OUT, [kept])
 
 
-def test_a_worker_on_which_jobs_fail_one_after_another_lets_no_further_job_in() -> None:
+def test_a_worker_on_which_jobs_fail_one_after_another_is_disabled() -> None:
     made = planned(failed=failures())
-    assert (acts(made), told(made, "w1")) == (W1_OUT, ("disable", Code.BLACK_HOLE))
+    assert (acts(made), verdict_and_code(made, "w1")) == (W1_OUT, ("disable", Code.BLACK_HOLE))
 
 
-def test_its_note_tells_why_for_as_long_as_it_leaves() -> None:
+def test_the_reason_of_a_quarantine_is_remembered() -> None:
     note = planned(failed=failures()).memory.workers["i-w1"]
     assert (note.disabling, note.quarantined and note.quarantined.code) == (Disabling.BROKEN, Code.BLACK_HOLE)
 
 
-def test_what_is_quarantined_leaves_with_that_reason_when_it_is_empty() -> None:
+def test_an_empty_quarantined_worker_is_removed_with_that_reason() -> None:
     worker = a_worker(mark=Disabling.BROKEN, empty=99)
     reason = planned(failed=failures()).memory.workers["i-w1"].quarantined
     assert worker.note
@@ -99,7 +112,7 @@ def test_a_quarantined_worker_with_a_job_is_not_removed() -> None:
     assert acts(planned(a_worker(mark=Disabling.BROKEN, used=1), failed=failures())) == []
 
 
-def test_a_quarantined_worker_is_replaced_for_what_waits() -> None:
+def test_a_quarantined_worker_is_replaced_for_waiting_jobs() -> None:
     made = planned(a_job(), a_worker(mark=Disabling.BROKEN, used=1))
     assert acts(made) == [("launch", {"m5.large": 1})]
 
@@ -118,35 +131,35 @@ def test_a_quarantined_worker_is_replaced_for_what_waits() -> None:
     ),
     ids=("too few", "one job", "too old", "another host", "signal", "limit", "unknown number", "no number"),
 )
-def test_less_than_that_is_no_black_hole(failed: tuple[JobFailure, ...]) -> None:
+def test_other_or_too_few_failures_do_not_make_a_black_hole(failed: tuple[JobFailure, ...]) -> None:
     made = planned(failed=failed)
     assert (acts(made), Code.SUSPECT in codes(verdict_of(made, "w1").reason)) == ([], False)
 
 
-def test_a_job_that_ran_ends_the_row_of_failures() -> None:
+def test_a_later_success_ends_a_series_of_failures() -> None:
     assert acts(planned(failed=failures(), ran=(JobSuccess("w1", "bob", NOW - 30),))) == []
 
 
-def test_a_job_that_ran_before_ends_no_row_of_failures() -> None:
+def test_an_earlier_success_does_not_end_a_series_of_failures() -> None:
     assert acts(planned(failed=failures(), ran=(JobSuccess("w1", "bob", NOW - 600),))) == W1_OUT
 
 
-def test_failures_of_an_earlier_machine_of_its_name_are_not_its_own() -> None:
+def test_failures_of_an_earlier_machine_of_the_same_name_do_not_count() -> None:
     worker = a_worker(used=1)
     assert worker.note
     young = replace(worker, note=replace(worker.note, heard_at=NOW - 20))
     assert acts(planned(young, failed=failures())) == []
 
 
-def test_a_host_is_the_same_with_and_without_its_domain() -> None:
+def test_a_host_name_matches_with_and_without_its_domain() -> None:
     assert acts(planned(failed=failures(host="W1.example.org"))) == W1_OUT
 
 
-def test_zero_turns_it_off() -> None:
+def test_a_threshold_of_0_turns_black_hole_detection_off() -> None:
     assert acts(planned(failed=failures(99), least=0)) == []
 
 
-def test_whether_job_or_host_is_at_fault_is_not_known_from_one_owners_jobs() -> None:
+def test_failures_of_one_owner_that_may_be_the_jobs_fault_are_only_reported() -> None:
     made = planned(failed=failures(failed=DIRECTORY))
     assert (acts(made), codes(verdict_of(made, "w1").reason)) == (
         [],
@@ -159,23 +172,23 @@ def again(*starts: tuple[int, int]) -> tuple[JobFailure, ...]:
     return tuple(JobFailure("w1", job, NOW - 60 + n, BEFORE, "ann", task) for n, (job, task) in enumerate(starts))
 
 
-def test_jobs_that_grid_engine_lets_fail_again_are_not_at_fault() -> None:
+def test_a_repeated_failure_of_the_same_job_before_it_starts_is_the_hosts_fault() -> None:
     assert acts(planned(failed=again((1, 0), (2, 0), (1, 0)))) == W1_OUT
 
 
 @pytest.mark.parametrize(
     "failed", (again((1, 0), (2, 0), (3, 0)), again((1, 1), (1, 2), (2, 0))), ids=("jobs", "tasks")
 )
-def test_a_user_whom_the_host_may_not_know_is_not_the_hosts_fault(failed: tuple[JobFailure, ...]) -> None:
+def test_one_owners_failures_before_the_job_are_only_reported(failed: tuple[JobFailure, ...]) -> None:
     made = planned(failed=failed)
     assert (acts(made), Code.ONE_OWNER in codes(verdict_of(made, "w1").reason)) == ([], True)
 
 
-def test_two_owners_whose_jobs_both_fail_make_it_the_hosts_fault() -> None:
+def test_failures_of_two_owners_are_the_hosts_fault() -> None:
     assert acts(planned(failed=failures(failed=DIRECTORY, owners=("ann", "bob")))) == W1_OUT
 
 
-def test_an_owner_whose_jobs_run_elsewhere_meanwhile_makes_it_the_hosts_fault() -> None:
+def test_failures_of_an_owner_whose_jobs_run_elsewhere_are_the_hosts_fault() -> None:
     assert acts(planned(failed=failures(failed=DIRECTORY), ran=(JobSuccess("w2", "ann", NOW - 30),))) == W1_OUT
 
 
@@ -184,15 +197,15 @@ def test_an_owner_whose_jobs_run_elsewhere_meanwhile_makes_it_the_hosts_fault() 
     (JobSuccess("w2", "bob", NOW - 30), JobSuccess("w2", "ann", NOW - 600)),
     ids=("another owner's", "before the failures"),
 )
-def test_no_other_success_elsewhere_makes_it_the_hosts_fault(ran: JobSuccess) -> None:
+def test_another_owners_or_an_earlier_success_elsewhere_does_not_count(ran: JobSuccess) -> None:
     assert acts(planned(failed=failures(failed=DIRECTORY), ran=(ran,))) == []
 
 
-def test_no_failure_of_a_job_that_ran_counts() -> None:
+def test_failure_codes_of_jobs_that_ran_do_not_count() -> None:
     assert [number for number in (*range(12, 18), 24, 25, 30, 37, 100) if number in FAULTS] == []
 
 
-def test_a_failure_is_told_by_its_number() -> None:
+def test_a_failure_is_classified_by_its_number() -> None:
     assert [fault_of(text) for text in (SHEPHERD, DIRECTORY, BEFORE, "0 : no failure")] == [
         Fault.HOST,
         Fault.EITHER,
@@ -208,38 +221,38 @@ def all_failed(count: int) -> tuple[JobFailure, ...]:
     return tuple(failure for n in range(1, count + 1) for failure in failures(host=f"w{n}"))
 
 
-def test_where_all_fail_alike_one_is_quarantined_and_the_others_are_told_of() -> None:
+def test_if_all_workers_fail_one_is_quarantined_and_the_others_are_reported() -> None:
     made = planned(*fleet(3), failed=all_failed(3))
     link = [Code.RUNS_JOBS, Code.SUSPECT, Code.BLACK_HOLE, Code.QUARANTINE_LIMIT]
     assert (acts(made), codes(verdict_of(made, "w2").reason)) == (W1_OUT, link)
 
 
-def test_of_many_a_fifth_is_quarantined() -> None:
+def test_at_most_a_fifth_of_many_workers_is_quarantined() -> None:
     assert len(acts(planned(*fleet(10), failed=all_failed(10)))) == 2
 
 
-def test_what_was_quarantined_a_short_while_ago_counts() -> None:
+def test_recent_quarantines_count_towards_the_limit() -> None:
     recent = (Event(NOW - WINDOW + 1, 1, "execute"),)
     made = planned(failed=failures(), quarantines=recent)
     assert (acts(made), made.memory.quarantines) == ([], recent)
 
 
-def test_what_was_quarantined_longer_ago_counts_no_more() -> None:
+def test_older_quarantines_do_not_count_towards_the_limit() -> None:
     made = planned(failed=failures(), quarantines=(Event(NOW - WINDOW, 1, "execute"),))
     assert (acts(made), made.memory.quarantines) == (W1_OUT, (Event(NOW, 1, "execute"),))
 
 
-def test_the_pass_tells_of_those_that_stay() -> None:
+def test_the_pass_reports_suspects_that_stay() -> None:
     made = planned(*fleet(3), failed=all_failed(3))
     assert [(note.code, note["workers"]) for note in made.notes] == [(Code.SUSPECT, ("w2", "w3"))]
 
 
-def test_queue_instances_in_error_everywhere_are_one_cause_too() -> None:
+def test_queue_instances_in_error_everywhere_fall_under_the_quarantine_limit() -> None:
     made = planned(*(a_worker(f"w{n}", used=1, states="E") for n in (1, 2, 3)))
-    assert (acts(made), Code.QUARANTINE_LIMIT in noted(made)) == (W1_OUT, True)
+    assert (acts(made), Code.QUARANTINE_LIMIT in note_codes(made)) == (W1_OUT, True)
 
 
-def test_a_black_hole_goes_before_a_queue_instance_in_error() -> None:
+def test_a_black_hole_is_quarantined_before_a_queue_instance_in_error() -> None:
     made = planned(a_worker("w1", used=1, states="E"), a_worker("w2", used=1), failed=failures(host="w2"))
     assert acts(made) == [("disable", "w2")]
 
@@ -247,17 +260,17 @@ def test_a_black_hole_goes_before_a_queue_instance_in_error() -> None:
 # -- health checks ---------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_found_sick_twice_lets_no_further_job_in() -> None:
-    made = planned(health=sick())
-    assert (acts(made), told(made, "w1")) == (W1_OUT, ("disable", Code.UNHEALTHY))
+def test_a_worker_found_unhealthy_twice_is_disabled() -> None:
+    made = planned(health=unhealthy())
+    assert (acts(made), verdict_and_code(made, "w1")) == (W1_OUT, ("disable", Code.UNHEALTHY))
 
 
 @pytest.mark.parametrize(
     "health",
-    (sick(since=10, age=10), sick(since=400, age=200), sick(healthy=True)),
+    (unhealthy(since=10, age=10), unhealthy(since=400, age=200), unhealthy(healthy=True)),
     ids=("once", "long ago", "healthy"),
 )
-def test_nothing_else_that_a_health_check_says_acts(health: dict[str, Health]) -> None:
+def test_a_single_old_or_healthy_result_does_not_quarantine(health: dict[str, Health]) -> None:
     assert acts(planned(health=health)) == []
 
 
@@ -271,34 +284,34 @@ def trusted(seconds: float, *, states: str = "") -> Thing:
     return replace(worker, note=replace(worker.note, trusted_at=NOW - seconds))
 
 
-def test_a_person_who_enables_a_quarantined_worker_is_remembered() -> None:
+def test_a_quarantined_worker_that_a_person_enables_stays_and_is_remembered_as_trusted() -> None:
     worker = a_worker(mark=Disabling.BROKEN, empty=30, states="", used=1)
     made = planned(worker, failed=failures())
     assert (acts(made), made.memory.workers["i-w1"].trusted_at) == ([], NOW)
 
 
 @pytest.mark.parametrize("states", ("", "E"))
-def test_what_was_held_against_it_before_counts_no_more(states: str) -> None:
-    assert acts(planned(trusted(40, states=states), failed=failures(), health=sick())) == []
+def test_evidence_from_before_a_person_enabled_the_worker_does_not_count(states: str) -> None:
+    assert acts(planned(trusted(40, states=states), failed=failures(), health=unhealthy())) == []
 
 
-def test_what_comes_after_that_does() -> None:
+def test_evidence_from_after_a_person_enabled_the_worker_counts() -> None:
     assert acts(planned(trusted(300), failed=failures())) == W1_OUT
 
 
 @pytest.mark.parametrize(
     "overrides", (Overrides(keep=frozenset({"w1"})), Overrides(paused=True)), ids=("kept", "paused")
 )
-def test_a_persons_wish_comes_first(overrides: Overrides) -> None:
+def test_keep_and_pause_prevent_a_quarantine(overrides: Overrides) -> None:
     made = planned(a_worker(used=1), overrides, failed=failures())
     assert (acts(made), made.memory.quarantines) == ([], ())
 
 
-def test_a_worker_that_a_person_disabled_is_left_alone() -> None:
-    assert acts(planned(a_worker(states="d", used=1), failed=failures(), health=sick())) == []
+def test_a_worker_that_a_person_disabled_is_not_quarantined() -> None:
+    assert acts(planned(a_worker(states="d", used=1), failed=failures(), health=unhealthy())) == []
 
 
-def test_a_persistent_host_is_never_touched() -> None:
+def test_a_persistent_host_is_never_quarantined() -> None:
     worker = a_worker("h1", used=1)
     assert worker.host
     assert acts(planned(worker.host, failed=failures(host="h1"))) == []
@@ -307,7 +320,7 @@ def test_a_persistent_host_is_never_touched() -> None:
 # -- rule 9 ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_quarantined_is_not_quarantined_again() -> None:
+def test_a_quarantined_worker_is_not_quarantined_again() -> None:
     first = planned(failed=failures())
     shown = a_worker(used=1, mark=Disabling.BROKEN)
     second = planned(
@@ -316,7 +329,7 @@ def test_what_is_quarantined_is_not_quarantined_again() -> None:
     assert (acts(second), second.memory.quarantines) == ([], first.memory.quarantines)
 
 
-def test_nothing_is_remembered_of_what_is_no_suspect() -> None:
+def test_no_quarantine_is_remembered_for_a_healthy_worker() -> None:
     snapshot: Snapshot = a_snapshot(a_worker(used=1))
     memory: Memory = plan(snapshot).memory
     note: WorkerNote = memory.workers["i-w1"]

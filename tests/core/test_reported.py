@@ -43,18 +43,18 @@ def types(*things: Any) -> list[str]:
 NEEDS = a_job(2, hard={"mem_total": "7.8G"})
 
 
-def test_a_job_that_the_last_worker_of_a_type_was_too_small_for_gets_a_larger_one() -> None:
+def test_a_job_too_large_for_what_a_types_worker_reported_gets_a_larger_type() -> None:
     assert types(NEEDS) == ["m5.large"]
     assert types(NEEDS, a_joined_worker()) == ["m5.xlarge"]
 
 
-def test_that_is_known_when_the_worker_is_gone() -> None:
+def test_reported_values_are_remembered_when_the_worker_is_gone() -> None:
     kept = plan(a_snapshot(NEEDS, a_joined_worker())).memory
     (reported,) = encoding.read(encoding.write(kept), Memory).reported
     assert types(NEEDS, Memory(passes=7, reported=(reported,))) == ["m5.xlarge"]
 
 
-def test_a_value_that_its_hosts_lack_is_not_expected_of_it_again() -> None:
+def test_a_value_that_a_types_hosts_lack_is_not_expected_again() -> None:
     lacking = {name: text for name, text in LOAD.items() if name != "mem_total"}
     shown = replace(a_joined_worker(), host=a_host("w1", slots=2, load=lacking))
     assert learnt(shown)["mem_total"] is None
@@ -62,41 +62,41 @@ def test_a_value_that_its_hosts_lack_is_not_expected_of_it_again() -> None:
 
 
 @pytest.mark.parametrize("overrides", (Overrides(resumed_at=NOW - 30), Overrides(retried_at=NOW - 30)))
-def test_a_day_later_or_where_a_person_retries_it_is_found_out_anew(overrides: Overrides) -> None:
+def test_reported_values_are_forgotten_after_a_day_or_a_retry_or_resume(overrides: Overrides) -> None:
     assert types(NEEDS, known(mem_total="7.5G")) == ["m5.xlarge"]
     assert types(NEEDS, known(mem_total="7.5G"), overrides) == ["m5.large"]
     assert types(NEEDS, known(NOW - FORGOTTEN_AFTER, mem_total="7.5G")) == ["m5.large"]
 
 
-def test_another_array_expects_what_the_type_promises() -> None:
+def test_reported_values_of_another_array_do_not_apply() -> None:
     elsewhere = replace(known().reported[0], node_array="burst", values=(("mem_total", "1G"),))
     assert types(NEEDS, Memory(passes=7, reported=(elsewhere,))) == ["m5.large"]
 
 
 @pytest.mark.parametrize("worker", (a_joined_worker(used=1), a_joined_worker(heard=False)))
-def test_only_an_empty_worker_in_service_tells_of_its_type(worker: AWorker) -> None:
+def test_values_are_learnt_only_from_an_empty_reporting_worker(worker: AWorker) -> None:
     assert not learnt(worker)
 
 
-def test_a_host_that_reports_nothing_at_all_tells_nothing() -> None:
+def test_no_values_are_learnt_from_a_host_without_load_values() -> None:
     assert not learnt(a_worker("w1"))
 
 
-def test_the_most_that_was_ever_free_on_an_empty_one_counts() -> None:
+def test_the_highest_free_memory_reported_is_remembered() -> None:
     assert learnt(a_joined_worker(mem_free="6G"), known(mem_free="7.2G"))["mem_free"] == "7.2G"
     assert learnt(a_joined_worker(mem_free="7.4G"), known(mem_free="7.2G"))["mem_free"] == "7.4G"
 
 
-def test_what_is_as_promised_is_not_kept() -> None:
+def test_reported_values_as_good_as_predicted_are_not_remembered() -> None:
     assert "mem_free" not in learnt(a_joined_worker(mem_free="8G"))
     assert "num_proc" not in learnt(a_joined_worker())
 
 
-def test_where_no_other_type_is_allowed_it_is_said_what_its_hosts_report() -> None:
+def test_the_reason_names_what_a_types_hosts_report_if_no_other_is_allowed() -> None:
     made = plan(a_snapshot(NEEDS, known(mem_total="7.5G", arch="odd")))
-    said = text(category_of(made, 2).reason)
-    assert "m5.large could run no pending job: its hosts report mem_total=7.5G" in said
-    assert "odd" not in said
+    shown = text(category_of(made, 2).reason)
+    assert "m5.large could run no pending job: its hosts report mem_total=7.5G" in shown
+    assert "odd" not in shown
 
 
 # -- workers that are coming ---------------------------------------------------------------------------------------
@@ -122,13 +122,13 @@ def test_a_worker_launched_for_what_its_type_reported_is_not_launched_again(
 
 
 @pytest.mark.parametrize("coming", (SOON, an_order(1)), ids=("booting", "ordered"))
-def test_a_worker_that_is_coming_and_will_be_too_small_is_not_waited_for(coming: Any) -> None:
+def test_a_coming_worker_that_will_be_too_small_is_not_supply(coming: Any) -> None:
     assert types(NEEDS, coming) == []
     assert types(NEEDS, known(mem_total="7.5G"), coming) == ["m5.xlarge"]
 
 
 @pytest.mark.parametrize("reported", ({"mem_free": "7G"}, {"mem_total": None}))
-def test_what_hosts_may_report_later_makes_no_second_launch(reported: dict[str, str | None]) -> None:
+def test_values_learnt_after_a_launch_cause_no_second_launch(reported: dict[str, str | None]) -> None:
     job = a_job(2, hard=dict.fromkeys(reported, "7.8G"))
     learnt_before = known(NOW - 60, **reported)
     assert types(job, learnt_before) == ["m5.xlarge"]

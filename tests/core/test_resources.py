@@ -44,7 +44,7 @@ def test_an_amount_is_read_by_the_type_of_its_complex(text: str, kind: str, valu
     assert amount(text, kind) == value
 
 
-def test_equal_amounts_have_one_text() -> None:
+def test_equal_amounts_have_the_same_canonical_text() -> None:
     assert len({canonical(text, "MEMORY") for text in ("8G", "8.000G", "8192M", "8589934592")}) == 1
 
 
@@ -68,7 +68,7 @@ def test_equal_amounts_have_one_text() -> None:
         ("|".join(f"w{n}" for n in range(5000)), "w4999", True),
     ),
 )
-def test_patterns_combine(expression: str, value: str, found: bool) -> None:
+def test_patterns_combine_as_in_grid_engine(expression: str, value: str, found: bool) -> None:
     assert matches(expression, value) is found
 
 
@@ -85,9 +85,7 @@ def test_patterns_combine(expression: str, value: str, found: bool) -> None:
         ("a", "<=", "b", False),
     ),
 )
-def test_asked_is_compared_with_offered_in_grid_engines_order(
-    asked: str, relop: str, offered: str, holds: bool
-) -> None:
+def test_requested_is_compared_with_offered_by_the_relop(asked: str, relop: str, offered: str, holds: bool) -> None:
     assert satisfies(asked, relop, offered) is holds
 
 
@@ -107,7 +105,7 @@ def test_amounts_are_written_exactly(value: float, kind: str, text: str) -> None
 
 
 @pytest.mark.parametrize(("tasks", "count"), (("", 1), ("7", 1), ("1-100:3", 34), ("5-19:2", 8), ("1-3:1,7,9-10", 6)))
-def test_tasks_are_counted_without_being_listed(tasks: str, count: int) -> None:
+def test_tasks_of_a_task_list_are_counted(tasks: str, count: int) -> None:
     assert task_count(tasks) == count
 
 

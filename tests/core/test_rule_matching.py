@@ -1,4 +1,4 @@
-"""Demand on nodes: who takes which tasks, what is to be created, and why the others do not."""
+"""Demand on nodes: which nodes get which tasks, which are created, and why the others are rejected."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def a_job(name: str = "j", count: int = 1, *constraints: object) -> JobDemand:
     return JobDemand(name, constraints or (ONE,), count)  # type: ignore[arg-type]
 
 
-def test_nodes_that_are_there_come_before_new_ones() -> None:
+def test_existing_nodes_are_used_before_new_ones() -> None:
     found = match([a_job("j", 4)], [a_node("n1", 1)], [SMALL])
     assert found.matched == (Matched("j", "n1", 1), Matched("j", "execute-1", 2), Matched("j", "execute-2", 1))
 
 
-def test_a_later_job_finds_what_an_earlier_one_left_on_a_new_node() -> None:
+def test_a_later_job_uses_what_an_earlier_one_left_on_a_new_node() -> None:
     found = match([a_job("a"), a_job("b")], [], [SMALL])
     assert found.new == ("execute-1",)
 
@@ -50,13 +50,13 @@ def test_a_new_node_takes_no_name_that_is_in_use() -> None:
     assert match([a_job("j", 2)], [a_node("execute-1", 1)], [SMALL]).new == ("execute-2",)
 
 
-def test_a_bucket_of_any_node_array_has_nodes_with_names_all_the_same() -> None:
+def test_nodes_of_a_bucket_without_a_node_array_get_names_too() -> None:
     anywhere = Candidate(NodeProperties("", "small", vcpu_count=2), CPUS, 1)
     found = match([a_job("j", 3)], [], [anywhere])
     assert (found.new, [part.node for part in found.rejected]) == (("node-1",), ["small"])
 
 
-def test_the_next_candidate_serves_when_the_first_has_no_more() -> None:
+def test_the_next_candidate_is_used_when_the_first_is_exhausted() -> None:
     found = match([a_job("j", 5)], [], [Candidate(SMALL.properties, CPUS, 1), LARGE])
     assert (len(found.new), found.unmatched, [(r.node, text(r.reason)) for r in found.rejected]) == (
         2, {}, [("execute/small", "no more of it is available")],
@@ -83,24 +83,24 @@ GPU_ELSE_LARGE = Or(
         (ONE, ["execute/small"] * 4),
     ),
 )
-def test_an_earlier_alternative_is_had_first(constraint: Constraint, new: list[str]) -> None:
+def test_an_earlier_alternative_is_used_first(constraint: Constraint, new: list[str]) -> None:
     found = match([a_job("j", 8, constraint)], [], [SMALL, LARGE, GPU])
     assert [f"{node.properties.nodearray}/{node.properties.vm_size}" for node in found.nodes] == new
 
 
-def test_of_nodes_that_are_there_an_earlier_alternative_is_had_first() -> None:
+def test_an_earlier_alternative_is_used_first_among_existing_nodes() -> None:
     nodes = [a_node("n1", 1), a_node("n2", 4), a_node("n3", 4)]
     four = Or((MinimumResource("ncpus", 4), MinimumResource("ncpus", 1)))
     found = match([a_job("j", 3, four)], nodes)
     assert [part.node for part in found.matched] == ["n2", "n3", "n1"]
 
 
-def test_what_one_job_used_up_of_a_candidate_the_next_does_not_get() -> None:
+def test_a_candidate_used_up_by_one_job_is_not_available_to_the_next() -> None:
     only = Candidate(SMALL.properties, CPUS, 1)
     assert match([a_job("a", 2), a_job("b", 1)], [], [only]).unmatched == {"b": 1}
 
 
-def test_what_no_node_takes_is_told_with_every_reason() -> None:
+def test_an_unmatched_job_lists_the_reason_of_every_node() -> None:
     found = match([a_job("j", 2, MinimumResource("ncpus", 9))], [a_node("n1", 1)], [SMALL, LARGE])
     assert (found.unmatched, [(r.node, text(r.reason)) for r in found.rejected]) == (
         {"j": 2},
@@ -112,22 +112,22 @@ def test_what_no_node_takes_is_told_with_every_reason() -> None:
     )
 
 
-def test_a_shared_resource_ends_over_all_jobs() -> None:
+def test_a_shared_resource_is_used_up_across_jobs() -> None:
     licences = SharedConsumableConstraint([SharedConsumableResource("lic", "", 3, 3)], 1)
     found = match([a_job("a", 2, licences, ONE), a_job("b", 2, licences, ONE)], [], [SMALL])
     assert (found.unmatched, dict(found.spent)) == ({"b": 1}, {("lic", ""): 3})
 
 
-def test_every_task_of_an_exclusive_job_has_a_node() -> None:
+def test_every_task_of_an_exclusive_job_gets_its_own_node() -> None:
     assert len(match([a_job("a", 3, ONE, Exclusive())], [], [LARGE]).new) == 3
 
 
-def test_the_tasks_of_an_exclusive_task_job_share_nodes_with_nobody_else() -> None:
+def test_tasks_of_an_exclusive_task_job_share_nodes_only_with_each_other() -> None:
     found = match([a_job("a", 3, ONE, Exclusive(tasks=True)), a_job("b")], [], [LARGE])
     assert [(m.job, m.node, m.tasks) for m in found.matched] == [("a", "execute-1", 3), ("b", "execute-2", 1)]
 
 
-def test_resources_that_rest_on_a_nodes_own_name_are_those_of_each_new_node() -> None:
+def test_resources_derived_from_a_nodes_name_are_computed_for_each_new_node() -> None:
     named = Candidate(SMALL.properties, (*CPUS, DefaultResource("host", OfNode("name"))))
     hosts: list[Value] = [node.resources["host"] for node in match([a_job("j", 3)], [], [named]).nodes]
     assert hosts == ["execute-1", "execute-2"]
@@ -138,7 +138,7 @@ def test_a_demand_that_takes_nothing_needs_one_node() -> None:
     assert found.matched == (Matched("j", "execute-1", 1000),)
 
 
-def test_no_count_is_lost_or_made_up() -> None:
+def test_matched_and_unmatched_tasks_add_up_to_the_demand() -> None:
     jobs = [a_job("a", 7), a_job("b", 3, MinimumResource("ncpus", 2)), a_job("c", 4, MinimumResource("ncpus", 5))]
     found = match(jobs, [a_node("n1", 3)], [Candidate(SMALL.properties, CPUS, 2), Candidate(LARGE.properties, CPUS, 2)])
     placed = {job.name: sum(m.tasks for m in found.matched if m.job == job.name) for job in jobs}
@@ -156,6 +156,6 @@ def test_a_job_has_no_negative_number_of_tasks() -> None:
         a_job("a", -1)
 
 
-def test_jobs_of_one_name_are_refused() -> None:
+def test_jobs_of_the_same_name_are_rejected() -> None:
     with pytest.raises(ValueError, match="name of its own"):
         match([a_job("a"), a_job("a")], [])

@@ -45,7 +45,7 @@ FOUR = MinimumResource("ncpus", 4)
         (Or((Never("no"), MinimumResource("ngpus", 3))), 0),
     ),
 )
-def test_a_node_has_room_for_what_its_alternatives_take(constraint: Constraint, room: int) -> None:
+def test_the_number_of_tasks_that_fit_on_a_node_with_alternatives(constraint: Constraint, room: int) -> None:
     assert room_for(constraint, NODE, "j") == room
 
 
@@ -63,7 +63,7 @@ def _above(children: st.SearchStrategy[Constraint]) -> st.SearchStrategy[Constra
 
 
 @given(st.recursive(LEAVES, _above, max_leaves=6))
-def test_there_is_room_for_as_many_as_fit_one_by_one(constraint: Constraint) -> None:
+def test_room_equals_the_number_of_tasks_that_fit_one_by_one(constraint: Constraint) -> None:
     most, fit, node = 40, 0, NODE
     while fit < most:
         after = put_one("j", (constraint,), NodeUse(node))

@@ -1,4 +1,4 @@
-"""What one look leaves for the history."""
+"""What one pass records for the history."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def running(*jobs: HostJob) -> ExecutionHost:
         (a_worker(heard=False), "aside"),
     ),
 )
-def test_a_worker_is_counted_where_it_stands(thing: Thing, stage: str) -> None:
+def test_a_worker_is_counted_by_its_stage(thing: Thing, stage: str) -> None:
     assert stages(thing) == {stage: 1}
 
 
-def test_what_waits_and_fits_is_as_the_plan_found_it() -> None:
+def test_a_sample_has_the_plans_job_counts() -> None:
     sample = sampled(a_host("h1", slots=2), jobs(3, waited=70), a_job(9, state="hqw", waited=999))
     assert (sample.waiting, sample.counted, sample.fitting, sample.longest_wait) == (4, 3, 2, 70)
 
@@ -80,13 +80,13 @@ def test_slots_are_those_of_autoscaled_queues() -> None:
     assert (sample.slots, sample.slots_used, sample.running, sample.persistent) == (4, 3, 3, 1)
 
 
-def test_machines_cost_what_their_provider_or_the_catalogue_says() -> None:
+def test_a_samples_price_is_the_providers_or_else_the_catalogues() -> None:
     things = (a_worker("w1", price_per_hour=0.3), a_worker("w2"), a_bucket(price=0.1))
     array = sampled(*things).arrays["execute"]
     assert (round(array.price_per_hour, 9), array.unknown_prices, array.cores) == (0.4, 0, 4)
 
 
-def test_a_price_that_nobody_knows_is_counted_and_not_taken_for_nothing() -> None:
+def test_workers_of_unknown_price_are_counted() -> None:
     array = sampled(a_worker("w1"), a_bucket(price=-1)).arrays["execute"]
     assert (array.price_per_hour, array.unknown_prices) == (0.0, 1)
 
@@ -99,41 +99,41 @@ def test_targets_of_all_sets_add_up_with_whole_groups() -> None:
     assert (array.target_workers, array.target_cores) == (3, 136)
 
 
-def test_a_job_that_began_between_two_looks_has_waited_since_its_submission() -> None:
+def test_a_started_jobs_waiting_time_begins_at_its_submission() -> None:
     before = a_snapshot(jobs(2, waited=100)).cluster
     after = a_snapshot(running(HostJob(1, "", "r", 1, started=NOW - 60), HostJob(2, "", "r", 1, started=NOW - 80)))
     assert began(before, after.cluster) == Starts(2, 60.0, 40.0, (40.0, 20.0))
 
 
-def test_a_job_that_was_held_has_been_able_to_run_since_it_was_released() -> None:
+def test_a_held_job_is_able_to_run_from_its_release_on() -> None:
     before = a_snapshot(jobs(2, waited=100)).cluster
     after = a_snapshot(running(HostJob(1, "", "r", 1, started=NOW - 60), HostJob(2, "", "r", 1, started=NOW - 80)))
     runs = all_running(after.cluster)
     assert starts(before, NOW - 50, {}, runs, {1: NOW - 65}).able == (5.0, 20.0)
 
 
-def test_a_job_that_ran_before_has_not_begun() -> None:
+def test_a_job_that_ran_before_does_not_count_as_started() -> None:
     old, unseen = (HostJob(number, "", "r", 1, started=NOW - 500) for number in (1, 7))
     before = a_snapshot(a_job(1, waited=600), running(old)).cluster
     assert began(before, a_snapshot(running(old, unseen)).cluster) == Starts()
 
 
-def test_a_job_that_was_never_seen_waiting_has_waited_since_the_look_before_at_most() -> None:
+def test_an_unobserved_jobs_waiting_time_begins_at_the_previous_observation_at_the_earliest() -> None:
     quick, quicker = (HostJob(number, "", "r", 1, started=NOW - ago) for number, ago in ((7, 20), (8, 50.5)))
     assert began(a_snapshot().cluster, a_snapshot(running(quick, quicker)).cluster) == Starts(
         2, 30.0, 30.0, (30.0, 0.0)
     )
 
 
-def test_a_job_on_several_hosts_begins_once() -> None:
+def test_a_job_on_several_hosts_counts_as_started_once() -> None:
     job = HostJob(1, "", "r", 2, started=NOW)
     hosts = [replace(running(job), name=name) for name in ("h1", "h2")]
     assert began(a_snapshot(a_job(waited=30)).cluster, a_snapshot(*hosts).cluster).count == 1
 
 
-def test_samples_of_unequal_length_weigh_by_their_seconds() -> None:
+def test_samples_are_weighted_by_their_seconds() -> None:
     long = Sample(0.0, 30.0, waiting=2, most_waiting=4, started=1, arrays={"execute": ArraySample(busy=4, most=5)})
     short = Sample(60.0, 10.0, waiting=6, most_waiting=6, started=2)
     one = merged((long, short), 0.0)
-    told = (one.seconds, one.waiting, one.most_waiting, one.started)
-    assert (told, one.arrays["execute"]) == ((40.0, 3.0, 6, 3), ArraySample(busy=3.0, most=5))
+    figures = (one.seconds, one.waiting, one.most_waiting, one.started)
+    assert (figures, one.arrays["execute"]) == ((40.0, 3.0, 6, 3), ArraySample(busy=3.0, most=5))

@@ -1,4 +1,4 @@
-"""Large jobs that starve at a cap are told what would let them run."""
+"""The reason of a large job that starves at a cap names what would let it run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from autoscaler.report.wording import text
 from tests.core.building import M5, a_bucket, a_job, a_snapshot, a_worker, category_of, codes
 
 
-def world(*, limit: int = 2, used: int = 1, slots: int = 4) -> Snapshot:
-    """Two workers of two slots each, one slot of each in use, and a job that wants several at once."""
+def starving(*, limit: int = 2, used: int = 1, slots: int = 4) -> Snapshot:
+    """Two workers of two slots each, one slot of each in use, and a job that needs several at once."""
     made = a_snapshot(
         a_job(slots=slots, pe="mpi"),
         a_worker("w1", used=used),
@@ -28,8 +28,8 @@ def world(*, limit: int = 2, used: int = 1, slots: int = 4) -> Snapshot:
     return replace(made, cluster=replace(made.cluster, max_reservation=0))
 
 
-def test_a_large_job_that_starves_at_the_cap_is_told_of_reservations() -> None:
-    reason = category_of(plan(world())).reason
+def test_the_reason_of_a_large_job_that_starves_at_the_cap_names_reservations() -> None:
+    reason = category_of(plan(starving())).reason
     assert codes(reason)[-1] is Code.OTHERS_FIRST
     assert "max_reservation allows that (it is 0)" in text(reason)
 
@@ -42,8 +42,8 @@ def test_a_large_job_that_starves_at_the_cap_is_told_of_reservations() -> None:
         {"overrides": Overrides(paused=True)},
     ),
 )
-def test_so_is_one_for_which_nothing_comes_for_another_reason(why: dict[str, Any]) -> None:
-    made = world(limit=10)
+def test_the_reason_of_a_large_job_names_reservations_also_if_launches_are_blocked(why: dict[str, Any]) -> None:
+    made = starving(limit=10)
     fleet = replace(made.fleet, buckets=why.get("buckets", made.fleet.buckets))
     memory = replace(made.memory, stopped=why["memory"].stopped) if "memory" in why else made.memory
     made = replace(made, fleet=fleet, memory=memory, overrides=why.get("overrides", made.overrides))
@@ -51,11 +51,11 @@ def test_so_is_one_for_which_nothing_comes_for_another_reason(why: dict[str, Any
 
 
 @pytest.mark.parametrize("settings", ({"limit": 10}, {"used": 0}, {"slots": 5}))
-def test_nothing_of_it_is_said_where_workers_come_or_hosts_would_not_do(settings: dict[str, int]) -> None:
-    assert Code.OTHERS_FIRST not in codes(category_of(plan(world(**settings))).reason)
+def test_reservations_are_not_named_if_workers_come_or_hosts_would_not_suffice(settings: dict[str, int]) -> None:
+    assert Code.OTHERS_FIRST not in codes(category_of(plan(starving(**settings))).reason)
 
 
-def test_a_host_that_is_not_in_service_would_not_do() -> None:
+def test_reservations_are_not_named_if_a_needed_host_is_draining() -> None:
     leaving = a_worker("w2", used=1, mark=Disabling.IDLE)
     made = a_snapshot(a_job(slots=4, pe="mpi"), a_worker("w1", used=1), leaving, limits=Limits(max_workers=2))
     assert Code.OTHERS_FIRST not in codes(category_of(plan(made)).reason)

@@ -1,4 +1,4 @@
-"""When a full cluster's weak worker makes room for a stronger one, who it is, and when it is let in again."""
+"""When a full cluster's weak worker is swapped for a stronger one, which it is, and when it is enabled again."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from tests.core.building import (
     codes,
     jobs,
     launched,
-    noted,
-    told,
+    note_codes,
+    verdict_and_code,
 )
 
 FULL = Limits(max_workers=2)
@@ -50,7 +50,7 @@ def remembering(note: SwapNote) -> Memory:
 
 
 def a_full_cluster(*things: Thing, limits: Limits = FULL, **array: Any) -> Snapshot:
-    """Hybrid m5, all its workers there; job 1 wants 16 slots on one host, which none of them has."""
+    """Hybrid m5, all its workers there; job 1 requests 16 slots on one host, which none of them has."""
     return a_snapshot(a_job(slots=16), *things, limits=limits, **{"hybrid": True, "idle_timeout": 9999.0, **array})
 
 
@@ -62,8 +62,8 @@ def busy(name: str = "w1", used: int = 1, **worker: Any) -> AWorker:
     return a_worker(name, used=used, **worker)
 
 
-def making_room(name: str = "w1", *, used: int = 0, empty: float | None = None, **worker: Any) -> AWorker:
-    """Disabled for a swap, and shown so by an earlier look."""
+def swapped(name: str = "w1", *, used: int = 0, empty: float | None = None, **worker: Any) -> AWorker:
+    """Disabled for a swap, and observed so before."""
     made = a_worker(name, mark=Disabling.SWAP, used=used, empty=empty, **worker)
     assert made.note is not None
     return replace(made, note=replace(made.note, seen_disabled=True))
@@ -82,35 +82,35 @@ def swap_of(made: Plan) -> SwapNote | None:
     return made.memory.swaps.get("execute")
 
 
-# -- an idle worker ----------------------------------------------------------------------------------------------------
+# -- an idle worker ---------------------------------------------------------------------------------------------------
 
 
-def test_an_idle_weak_worker_makes_room_at_once() -> None:
+def test_an_idle_weak_worker_is_disabled_for_a_swap_at_once() -> None:
     made = plan(a_full_cluster(idle("w1"), busy("w2")))
-    assert (acts(made), told(made, "w1")) == ([("disable", "w1")], ("disable", Code.SWAP))
+    assert (acts(made), verdict_and_code(made, "w1")) == ([("disable", "w1")], ("disable", Code.SWAP))
 
 
-def test_it_is_remembered_as_leaving_for_a_swap() -> None:
+def test_a_swap_is_remembered_with_its_leaving_worker() -> None:
     made = plan(a_full_cluster(idle("w1"), busy("w2")))
     assert made.memory.workers["i-w1"].disabling is Disabling.SWAP
     assert swap_of(made) == SwapNote(("i-w1",), ("w1",), "m5.4xlarge", since=NOW, begun_at=NOW)
 
 
-def test_the_waiting_job_is_told_who_makes_room() -> None:
+def test_the_waiting_jobs_reason_names_the_swap() -> None:
     made = plan(a_full_cluster(idle("w1"), busy("w2")))
     assert Code.SWAP_UNDER_WAY in codes(category_of(made).reason)
 
 
-def test_nothing_is_launched_before_it_is_gone() -> None:
-    for worker in (making_room("w1", empty=99), a_machine("w1")):
+def test_nothing_is_launched_before_the_swapped_worker_is_gone() -> None:
+    for worker in (swapped("w1", empty=99), a_machine("w1")):
         assert launched(plan(a_full_cluster(worker, busy("w2"), remembering(BEGUN)))) == {}
 
 
-def test_it_leaves_by_the_usual_way() -> None:
-    assert acts(plan(a_full_cluster(making_room("w1", empty=99), busy("w2"), remembering(BEGUN)))) == [("remove", "w1")]
+def test_a_swapped_worker_is_removed_like_any_other() -> None:
+    assert acts(plan(a_full_cluster(swapped("w1", empty=99), busy("w2"), remembering(BEGUN)))) == [("remove", "w1")]
 
 
-def test_once_it_is_gone_the_stronger_worker_is_launched_in_its_place() -> None:
+def test_the_stronger_worker_is_launched_once_the_weak_one_is_gone() -> None:
     made = plan(a_full_cluster(busy("w2"), remembering(BEGUN)))
     assert (launched(made), codes(made.actions[0].reason)[:2]) == (
         {"m5.4xlarge": 1},
@@ -118,45 +118,45 @@ def test_once_it_is_gone_the_stronger_worker_is_launched_in_its_place() -> None:
     )
 
 
-def test_the_launch_is_for_the_job_that_needs_it_whatever_else_waits() -> None:
+def test_the_launch_of_a_swap_is_sized_for_its_job_whatever_else_waits() -> None:
     made = plan(a_full_cluster(busy("w2"), jobs(200, 100), remembering(BEGUN), scale_up_batch=1))
     assert launched(made) == {"m5.4xlarge": 1}
 
 
-def test_an_ordered_stronger_worker_ends_the_swap() -> None:
+def test_a_swap_ends_when_the_stronger_worker_is_coming() -> None:
     coming = a_machine(None, type_=X4LARGE, age=5)
     note = swap_of(plan(a_full_cluster(busy("w2"), coming, remembering(BEGUN))))
     assert note == SwapNote(ended_at=NOW)
 
 
-def test_a_worker_just_seen_empty_is_looked_at_twice() -> None:
+def test_a_worker_that_just_became_empty_is_swapped_after_a_second_observation() -> None:
     made = plan(a_full_cluster(idle("w1", seconds=5), busy("w2")))
     assert (acts(made), swap_of(made)) == ([], SwapNote(("i-w1",), ("w1",), "m5.4xlarge", since=NOW))
 
 
-def test_it_need_not_have_idled_for_its_timeout_nor_wait_for_empty_queues() -> None:
+def test_a_swap_waits_neither_for_the_idle_timeout_nor_for_empty_queues() -> None:
     made = plan(a_full_cluster(idle("w1"), busy("w2"), queue={"scale_down_timeout": 60.0}))
     assert acts(made) == [("disable", "w1")]
 
 
-# -- who makes room ----------------------------------------------------------------------------------------------------
+# -- which worker is swapped ------------------------------------------------------------------------------------------
 
 
-def test_an_idle_worker_goes_before_a_busy_one() -> None:
+def test_an_idle_worker_is_swapped_before_a_busy_one() -> None:
     assert acts(plan(a_full_cluster(busy("w1"), idle("w2")))) == [("disable", "w2")]
 
 
-def test_the_change_that_adds_the_least_to_the_price_is_made() -> None:
+def test_the_swap_with_the_smallest_price_increase_is_chosen() -> None:
     made = plan(a_full_cluster(idle("w1"), idle("w2", type_=XLARGE)))
     assert acts(made) == [("disable", "w2")]
 
 
-def test_of_two_for_one_price_the_weaker_goes() -> None:
+def test_of_two_workers_at_the_same_price_the_weaker_is_swapped() -> None:
     weak, strong = idle("w1", price_per_hour=0.2), idle("w2", type_=XLARGE, price_per_hour=0.2)
     assert acts(plan(a_full_cluster(strong, weak))) == [("disable", "w1")]
 
 
-def test_who_would_serve_more_of_what_waits_stays() -> None:
+def test_a_worker_that_would_serve_more_waiting_jobs_is_not_swapped() -> None:
     small = jobs(50, 100)
     made = plan(a_full_cluster(busy("w1", 2), busy("w2", 4, type_=XLARGE), small))
     note = swap_of(made)
@@ -164,64 +164,64 @@ def test_who_would_serve_more_of_what_waits_stays() -> None:
     assert note.leaving == ("i-w1",)
 
 
-def test_of_busy_ones_who_is_soon_free_by_its_time_limit_goes() -> None:
+def test_of_busy_workers_the_one_that_a_time_limit_frees_first_is_swapped() -> None:
     made = plan(a_full_cluster(limited("w1", "9000", ran=60), limited("w2", "0:10:0", ran=500)))
     note = swap_of(made)
     assert note is not None
     assert note.leaving == ("i-w2",)
 
 
-def test_as_many_leave_as_their_cores_take_and_no_more() -> None:
+def test_only_as_many_workers_are_swapped_as_the_core_limit_requires() -> None:
     workers = [idle(f"w{n}") for n in range(8)]
     made = plan(a_full_cluster(*workers, limits=Limits(max_workers=20, max_cores=20), scale_down_batch=1))
     assert acts(made) == [("disable", f"w{n}") for n in range(6)]
 
 
-def test_who_is_not_needed_for_the_room_after_all_stays() -> None:
+def test_a_worker_whose_cores_are_not_needed_is_not_swapped() -> None:
     workers = (idle("w1"), idle("w2", type_=XLARGE), idle("w3", type_=X2LARGE))
     made = plan(a_full_cluster(*workers, limits=Limits(max_workers=20, max_cores=18)))
     assert sorted(acts(made)) == [("disable", "w2"), ("disable", "w3")]
 
 
-def test_a_larger_idle_one_that_suffices_alone_spares_many_small_ones() -> None:
+def test_one_larger_idle_worker_is_swapped_rather_than_many_small_ones() -> None:
     workers = [idle(f"w{n}") for n in range(4)]
     large = idle("w9", type_=X2LARGE)
     made = plan(a_full_cluster(*workers, large, limits=Limits(max_workers=20, max_cores=24)))
     assert acts(made) == [("disable", "w9")]
 
 
-def test_the_price_an_hour_is_a_limit_too() -> None:
+def test_workers_are_swapped_to_fit_under_the_price_cap() -> None:
     made = plan(a_full_cluster(idle("w1"), idle("w2"), limits=Limits(max_workers=9, max_price_per_hour=0.85)))
     assert acts(made) == [("disable", "w1"), ("disable", "w2")]
 
 
-def test_under_a_price_cap_nobody_makes_room_for_an_unknown_price() -> None:
+def test_no_worker_is_swapped_for_a_type_of_unknown_price_under_a_price_cap() -> None:
     priceless = a_bucket(X4LARGE, price=-1)
     limits = Limits(max_workers=2, max_price_per_hour=9.0)
     made = plan(a_full_cluster(idle("w1"), idle("w2"), a_bucket(LARGE), priceless, limits=limits))
     assert acts(made) == []
 
 
-def test_the_smallest_type_that_serves_comes() -> None:
+def test_the_smallest_sufficient_type_replaces_the_worker() -> None:
     note = swap_of(plan(a_full_cluster(idle("w1"), busy("w2"))))
     assert note is not None
     assert note.type == "m5.4xlarge"
 
 
-def test_the_type_that_ends_most_waiting_comes() -> None:
+def test_the_type_that_serves_most_waiting_jobs_replaces_the_worker() -> None:
     note = swap_of(plan(a_full_cluster(a_job(2, slots=16), idle("w1"), busy("w2"))))
     assert note is not None
     assert note.type == "m5.8xlarge"
 
 
-def test_a_type_that_rests_is_nobodys_successor() -> None:
+def test_a_type_in_backoff_replaces_no_worker() -> None:
     failures = [a_failure(X4LARGE, age=60.0 + n) for n in range(5)]
     note = swap_of(plan(a_full_cluster(idle("w1"), busy("w2"), *failures)))
     assert note is not None
     assert note.type == "m5.8xlarge"
 
 
-def test_who_serves_more_of_what_waits_than_its_successor_would_stays() -> None:
+def test_a_worker_that_serves_more_waiting_jobs_than_its_replacement_is_not_swapped() -> None:
     fat = replace(LARGE, name="m5.fat", memory=64 * GIB)
     buckets, much = (a_bucket(XLARGE), a_bucket(fat)), a_job(1, hard={"h_vmem": "40G"})
     worker = busy("w1", 4, type_=XLARGE)
@@ -230,7 +230,7 @@ def test_who_serves_more_of_what_waits_than_its_successor_would_stays() -> None:
     assert [made.memory.swaps != {} for made in backlogs] == [False, True]
 
 
-def test_what_only_the_worker_could_run_is_not_left_without_any() -> None:
+def test_a_worker_that_alone_can_run_a_waiting_job_is_not_swapped() -> None:
     arm = replace(XLARGE, name="m5.arm", arch="lx-arm64", memory=64 * GIB)
     worker = a_worker("w1", type_=XLARGE, host=a_host("w1", slots=4, used=4, load={"arch": "lx-amd64"}))
     much, bound = a_job(1, hard={"h_vmem": "40G"}), a_job(2, hard={"arch": "lx-amd64"})
@@ -242,70 +242,72 @@ def test_what_only_the_worker_could_run_is_not_left_without_any() -> None:
     assert (alone.memory.swaps != {}, both.memory.swaps) == (True, {})
 
 
-def test_no_worker_makes_room_for_another_of_its_own_type() -> None:
-    """The catalogue says 16 cores, and Grid Engine shows 8 slots: another one would be no better."""
-    disappointing = a_worker("w1", host=a_host("w1", slots=8, used=8), type_=X4LARGE)
+def test_no_worker_is_swapped_for_its_own_type() -> None:
+    """The catalogue has 16 cores, and Grid Engine shows 8 slots: another one would be no better."""
+    smaller_than_expected = a_worker("w1", host=a_host("w1", slots=8, used=8), type_=X4LARGE)
     wide = a_job(slots=12, pe="mpi")
-    made = plan(a_snapshot(wide, disappointing, hybrid=True, max_cores_per_worker=16, limits=Limits(max_workers=1)))
+    made = plan(
+        a_snapshot(wide, smaller_than_expected, hybrid=True, max_cores_per_worker=16, limits=Limits(max_workers=1))
+    )
     assert swap_of(made) is None
 
 
-def test_a_type_that_is_there_and_does_not_serve_it_is_not_tried_again() -> None:
-    """The catalogue says 16 cores, and Grid Engine shows 8 slots: another one would be no better."""
-    disappointing = a_worker("w2", host=a_host("w2", slots=8, used=8), type_=X4LARGE)
-    made = plan(a_full_cluster(idle("w1"), disappointing, max_cores_per_worker=16))
+def test_no_worker_is_swapped_for_a_type_whose_existing_worker_cannot_run_the_job() -> None:
+    """The catalogue has 16 cores, and Grid Engine shows 8 slots: another one would be no better."""
+    smaller_than_expected = a_worker("w2", host=a_host("w2", slots=8, used=8), type_=X4LARGE)
+    made = plan(a_full_cluster(idle("w1"), smaller_than_expected, max_cores_per_worker=16))
     assert swap_of(made) is None
 
 
-# -- who does not ------------------------------------------------------------------------------------------------------
+# -- which is not -----------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_waiting_jobs_could_use_now_stays_where_its_successor_would_be_full() -> None:
+def test_a_worker_that_waiting_jobs_could_use_is_not_swapped_if_its_replacement_would_be_full() -> None:
     made = plan(a_full_cluster(jobs(2, 10), idle("w1"), busy("w2", 2), max_cores_per_worker=16))
     assert ("disable", "w1") not in acts(made)
 
 
-def test_a_worker_goes_though_waiting_jobs_could_use_it_where_its_successor_has_room_for_them() -> None:
+def test_a_worker_that_waiting_jobs_could_use_is_swapped_if_its_replacement_has_room_for_them() -> None:
     made = plan(a_snapshot(a_job(slots=12), jobs(2, 10), idle("w1"), busy("w2", 2), limits=FULL, hybrid=True))
     assert acts(made) == [("disable", "w1")]
 
 
-def test_a_worker_kept_by_a_person_stays() -> None:
+def test_a_worker_kept_by_a_person_is_not_swapped() -> None:
     made = plan(a_full_cluster(idle("w1"), busy("w2"), Overrides(keep=frozenset({"w1", "w2"}))))
     assert (acts(made), swap_of(made)) == ([], None)
 
 
-def test_a_worker_disabled_by_a_person_is_not_touched() -> None:
+def test_a_worker_disabled_by_a_person_is_not_swapped() -> None:
     made = plan(a_full_cluster(a_worker("w1", states="d"), a_worker("w2", states="d")))
-    assert (acts(made), told(made, "w1")) == ([], ("keep", Code.DISABLED_BY_HAND))
+    assert (acts(made), verdict_and_code(made, "w1")) == ([], ("keep", Code.DISABLED_BY_HAND))
 
 
-def test_a_persistent_host_never_makes_room() -> None:
+def test_a_persistent_host_is_never_swapped() -> None:
     made = plan(a_full_cluster(a_host("h1"), busy("w1"), busy("w2"), Overrides(keep=frozenset({"w1", "w2"}))))
     assert acts(made) == []
 
 
-def test_a_worker_with_reserved_slots_stays() -> None:
+def test_a_worker_with_reserved_slots_is_not_swapped() -> None:
     made = plan(a_full_cluster(*(a_worker(n, host=a_host(n, reserved=1)) for n in ("w1", "w2"))))
     assert swap_of(made) is None
 
 
-def test_at_the_first_look_at_a_worker_nothing_begins() -> None:
+def test_no_swap_begins_at_the_first_observation_of_the_workers() -> None:
     assert swap_of(plan(a_full_cluster(a_worker("w1", known=False), a_worker("w2", known=False)))) is None
 
 
-def test_the_floor_of_workers_is_kept() -> None:
+def test_a_swap_that_would_break_min_workers_is_not_made() -> None:
     limits = Limits(max_workers=20, min_workers=8, max_cores=20)
     made = plan(a_full_cluster(*(idle(f"w{n}") for n in range(8)), limits=limits))
-    assert (acts(made), noted(made)[-1]) == ([], Code.NO_SWAP)
+    assert (acts(made), note_codes(made)[-1]) == ([], Code.NO_SWAP)
 
 
-def test_one_for_one_keeps_the_floor() -> None:
+def test_a_swap_of_one_for_one_is_made_at_min_workers() -> None:
     limits = Limits(max_workers=2, min_workers=2)
     assert acts(plan(a_full_cluster(idle("w1"), busy("w2"), limits=limits))) == [("disable", "w1")]
 
 
-# -- when no swap is called for ----------------------------------------------------------------------------------------
+# -- when no swap is called for ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -321,22 +323,22 @@ def test_one_for_one_keeps_the_floor() -> None:
         pytest.param((), {"queue": {"scale_up_timeout": 90.0}}, id="its job has not waited long enough"),
     ),
 )
-def test_no_swap_where(things: tuple[Thing, ...], array: dict[str, Any]) -> None:
+def test_no_swap_is_made_if_it_is_unnecessary_or_not_allowed(things: tuple[Thing, ...], array: dict[str, Any]) -> None:
     made = plan(a_full_cluster(idle("w1"), busy("w2"), *things, limits=Limits(max_workers=2), **array))
-    assert (told(made, "w1")[1] is not Code.SWAP, swap_of(made)) == (True, None)
+    assert (verdict_and_code(made, "w1")[1] is not Code.SWAP, swap_of(made)) == (True, None)
 
 
-def test_no_swap_where_a_launch_will_do() -> None:
+def test_no_swap_is_made_if_a_launch_suffices() -> None:
     made = plan(a_full_cluster(idle("w1"), limits=FULL))
     assert acts(made) == [("launch", {"m5.4xlarge": 1, "m5.8xlarge": 1})]
 
 
-def test_no_swap_where_a_worker_on_its_way_out_leaves_room() -> None:
+def test_no_swap_is_made_if_a_draining_worker_leaves_room() -> None:
     leaving = a_worker("w2", mark=Disabling.IDLE, empty=5)
     assert swap_of(plan(a_full_cluster(idle("w1"), leaving))) is None
 
 
-def test_no_swap_where_a_persistent_hosts_jobs_end_soon() -> None:
+def test_no_swap_is_made_if_a_persistent_hosts_jobs_end_soon() -> None:
     large = replace(X4LARGE, vcpus=16)
     host = limited("h1", "600", ran=100, type_=large).host
     assert host is not None
@@ -346,86 +348,86 @@ def test_no_swap_where_a_persistent_hosts_jobs_end_soon() -> None:
     assert swap_of(plan(a_full_cluster(idle("w1"), busy("w2"), host))) is None
 
 
-def test_a_persistent_host_whose_jobs_may_run_for_ever_is_not_waited_for() -> None:
+def test_a_swap_is_made_if_a_persistent_hosts_jobs_have_no_time_limit() -> None:
     made = plan(a_full_cluster(idle("w1"), busy("w2"), a_host("h1", slots=16, used=16)))
     assert acts(made) == [("disable", "w1")]
 
 
-def test_where_set_off_nothing_is_swapped_and_the_pass_says_so() -> None:
+def test_with_swaps_turned_off_nothing_is_swapped_and_the_pass_reports_it() -> None:
     seen = a_full_cluster(idle("w1"), busy("w2"))
     made = plan(replace(seen, policy=replace(seen.policy, swap=False)))
-    assert (acts(made), noted(made)[-1]) == ([], Code.SWAP_OFF)
+    assert (acts(made), note_codes(made)[-1]) == ([], Code.SWAP_OFF)
 
 
-def test_no_worker_is_kept_for_a_job_over_several_hosts_that_has_no_room_even_with_it() -> None:
+def test_an_idle_worker_leaves_if_a_job_over_several_hosts_has_no_room_even_with_it() -> None:
     seen = a_snapshot(
         a_job(slots=6, pe="mpi"), a_host("h1", slots=16, used=14), idle("w1", 900), limits=Limits(1), hybrid=True
     )
     assert acts(plan(replace(seen, policy=replace(seen.policy, swap=False)))) == [("disable", "w1")]
 
 
-def test_not_where_the_hours_launches_are_spent() -> None:
+def test_no_swap_is_made_when_the_launches_an_hour_are_used_up() -> None:
     limits = Limits(max_workers=2, max_launches_per_hour=1)
     made = plan(a_full_cluster(idle("w1"), busy("w2"), limits=limits, launches=(Event(NOW - 600, 1, "execute"),)))
     assert swap_of(made) is None
 
 
-def test_at_most_one_swap_in_the_time_that_a_boot_took() -> None:
+def test_after_a_swap_the_next_one_waits_for_a_boot_time() -> None:
     done, ninety_seconds_to_boot = SwapNote(ended_at=NOW - 60), idle("w1", age=3600 + 90)
     made = plan(a_full_cluster(ninety_seconds_to_boot, busy("w2"), remembering(done)))
-    assert (acts(made), noted(made)[-1:], made.due) == ([], [Code.SWAP_COOLDOWN], NOW + 30)
+    assert (acts(made), note_codes(made)[-1:], made.due) == ([], [Code.SWAP_COOLDOWN], NOW + 30)
 
 
-def test_a_smaller_type_once_taken_for_want_of_the_given_one_makes_room_for_it() -> None:
+def test_a_worker_of_a_descending_smaller_type_is_swapped_for_the_configured_type() -> None:
     made = plan(
         a_snapshot(a_job(slots=16), idle("w1"), busy("w2"), instance_type="m5.4xlarge", descending=True, limits=FULL)
     )
     assert acts(made) == [("disable", "w1")]
 
 
-# -- a busy worker -----------------------------------------------------------------------------------------------------
+# -- a busy worker ----------------------------------------------------------------------------------------------------
 
 
-def test_a_busy_worker_is_only_considered_at_the_first_look() -> None:
+def test_a_busy_worker_is_only_considered_for_a_swap_at_the_first_observation() -> None:
     made = plan(a_full_cluster(busy("w1"), busy("w2", 2)))
     assert (acts(made), swap_of(made)) == ([], SwapNote(("i-w1",), ("w1",), "m5.4xlarge", since=NOW))
 
 
-def test_it_is_disabled_to_run_dry_when_a_second_look_a_scheduler_interval_later_finds_the_same() -> None:
+def test_a_considered_busy_worker_is_disabled_after_a_second_equal_observation() -> None:
     made = plan(a_full_cluster(busy("w1"), busy("w2"), remembering(CONSIDERED)))
     assert acts(made) == [("disable", "w1")]
 
 
-def test_two_looks_within_a_scheduler_interval_are_one() -> None:
+def test_two_observations_within_a_scheduler_interval_do_not_start_a_swap() -> None:
     made = plan(a_full_cluster(busy("w1"), busy("w2"), remembering(replace(CONSIDERED, since=NOW - 14))))
     assert acts(made) == []
 
 
-def test_the_second_look_is_due_in_time() -> None:
+def test_the_second_observation_for_a_swap_is_due_after_a_scheduler_interval() -> None:
     assert plan(a_full_cluster(busy("w1"), busy("w2"))).due == NOW + 15
 
 
-def test_who_was_considered_stays_so_though_another_would_now_be_chosen() -> None:
+def test_the_considered_worker_is_swapped_though_another_would_now_be_chosen() -> None:
     considered = SwapNote(("i-w2",), ("w2",), "m5.4xlarge", since=NOW - 15)
     made = plan(a_full_cluster(busy("w1"), busy("w2"), remembering(considered)))
     assert acts(made) == [("disable", "w2")]
 
 
-def test_an_idle_worker_takes_the_place_of_a_busy_one_that_was_considered() -> None:
+def test_an_idle_worker_is_swapped_instead_of_the_considered_busy_one() -> None:
     assert acts(plan(a_full_cluster(busy("w1"), idle("w2"), remembering(CONSIDERED)))) == [("disable", "w2")]
 
 
-def test_a_busy_worker_that_makes_room_is_never_removed() -> None:
-    made = plan(a_full_cluster(making_room("w1", used=1), busy("w2"), remembering(BEGUN)))
-    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.RUNS_JOBS))
+def test_a_swapped_worker_is_not_removed_while_busy() -> None:
+    made = plan(a_full_cluster(swapped("w1", used=1), busy("w2"), remembering(BEGUN)))
+    assert (acts(made), verdict_and_code(made, "w1")) == ([], ("wait", Code.RUNS_JOBS))
 
 
-def test_jobs_that_would_fit_on_it_do_not_want_it_back() -> None:
-    made = plan(a_full_cluster(making_room("w1", used=1), busy("w2", 2), jobs(50, 100), remembering(BEGUN)))
+def test_waiting_small_jobs_do_not_cancel_a_swap() -> None:
+    made = plan(a_full_cluster(swapped("w1", used=1), busy("w2", 2), jobs(50, 100), remembering(BEGUN)))
     assert acts(made) == []
 
 
-# -- called off --------------------------------------------------------------------------------------------------------
+# -- cancelled --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -438,93 +440,91 @@ def test_jobs_that_would_fit_on_it_do_not_want_it_back() -> None:
         pytest.param((busy("w2"), Overrides(keep=frozenset({"w1"}))), id="a person keeps it"),
     ),
 )
-def test_it_is_let_in_again_when(things: tuple[Thing, ...]) -> None:
-    made = plan(a_full_cluster(making_room("w1", used=1), *things, remembering(BEGUN)))
+def test_a_swap_is_cancelled_and_its_worker_enabled_if_it_is_no_longer_needed(things: tuple[Thing, ...]) -> None:
+    made = plan(a_full_cluster(swapped("w1", used=1), *things, remembering(BEGUN)))
     assert (("enable", "w1") in acts(made), swap_of(made)) == (True, SwapNote(ended_at=NOW))
 
 
-def test_it_is_let_in_again_when_the_job_is_gone() -> None:
-    made = plan(a_snapshot(making_room("w1", used=1), busy("w2"), remembering(BEGUN), limits=FULL, hybrid=True))
-    assert (acts(made), told(made, "w1")) == ([("enable", "w1")], ("enable", Code.SWAP_CANCELLED))
+def test_a_swap_is_cancelled_when_its_job_is_gone() -> None:
+    made = plan(a_snapshot(swapped("w1", used=1), busy("w2"), remembering(BEGUN), limits=FULL, hybrid=True))
+    assert (acts(made), verdict_and_code(made, "w1")) == ([("enable", "w1")], ("enable", Code.SWAP_CANCELLED))
 
 
-def test_it_is_let_in_again_when_the_setting_is_turned_off() -> None:
-    seen = a_full_cluster(making_room("w1", used=1), busy("w2"), remembering(BEGUN))
+def test_a_swap_is_cancelled_when_swaps_are_turned_off() -> None:
+    seen = a_full_cluster(swapped("w1", used=1), busy("w2"), remembering(BEGUN))
     assert acts(plan(replace(seen, policy=replace(seen.policy, swap=False)))) == [("enable", "w1")]
 
 
-def test_it_is_let_in_again_when_no_stronger_type_can_be_had_any_more() -> None:
+def test_a_swap_is_cancelled_when_no_stronger_type_is_available() -> None:
     sold_out = (a_bucket(LARGE), a_bucket(X4LARGE, available=0))
-    made = plan(a_full_cluster(making_room("w1", used=1), busy("w2"), *sold_out, remembering(BEGUN)))
+    made = plan(a_full_cluster(swapped("w1", used=1), busy("w2"), *sold_out, remembering(BEGUN)))
     assert acts(made) == [("enable", "w1")]
 
 
-def test_another_worker_that_has_become_idle_makes_room_instead() -> None:
-    made = plan(a_full_cluster(making_room("w1", used=1), idle("w2"), remembering(BEGUN)))
+def test_a_worker_that_becomes_idle_is_swapped_instead_of_the_busy_one() -> None:
+    made = plan(a_full_cluster(swapped("w1", used=1), idle("w2"), remembering(BEGUN)))
     note = swap_of(made)
     assert note is not None
     assert (acts(made), note.leaving) == ([("enable", "w1"), ("disable", "w2")], ("i-w2",))
 
 
-def test_one_that_has_run_dry_is_not_let_in_for_another_that_is_idle() -> None:
-    made = plan(a_full_cluster(making_room("w1", empty=5), idle("w2"), remembering(BEGUN)))
+def test_a_swapped_worker_that_is_empty_is_not_exchanged_for_another_idle_one() -> None:
+    made = plan(a_full_cluster(swapped("w1", empty=5), idle("w2"), remembering(BEGUN)))
     assert acts(made) == []
 
 
-def test_one_without_a_swap_is_let_in_again_whatever_happened_to_the_memory_of_it() -> None:
-    assert ("enable", "w1") in acts(plan(a_full_cluster(making_room("w1"), busy("w2"))))
+def test_a_worker_disabled_for_a_swap_that_memory_lost_is_enabled_again() -> None:
+    assert ("enable", "w1") in acts(plan(a_full_cluster(swapped("w1"), busy("w2"))))
 
 
-def test_jobs_that_it_could_run_are_not_launched_for_when_it_is_let_in_again() -> None:
-    made = plan(a_snapshot(making_room("w1"), jobs(2), remembering(BEGUN), limits=Limits(max_workers=5), hybrid=True))
+def test_nothing_is_launched_for_jobs_that_a_worker_enabled_again_could_run() -> None:
+    made = plan(a_snapshot(swapped("w1"), jobs(2), remembering(BEGUN), limits=Limits(max_workers=5), hybrid=True))
     assert acts(made) == [("enable", "w1")]
 
 
-def test_after_it_was_called_off_the_next_one_waits_for_a_boots_time() -> None:
+def test_after_a_swap_ended_the_next_one_waits_for_the_default_boot_time() -> None:
     made = plan(a_full_cluster(idle("w1"), busy("w2"), remembering(SwapNote(ended_at=NOW - 899))))
     assert acts(made) == []
 
 
-def test_one_that_a_person_enabled_is_left_in_service_and_no_swap_touches_it_again() -> None:
-    enabled = replace(making_room("w1", used=1), host=a_host("w1", used=1))
+def test_a_swapped_worker_that_a_person_enables_stays_and_is_remembered_as_spared() -> None:
+    enabled = replace(swapped("w1", used=1), host=a_host("w1", used=1))
     made = plan(a_full_cluster(enabled, busy("w2"), remembering(BEGUN)))
     assert (acts(made), swap_of(made)) == ([], SwapNote(ended_at=NOW, spared=("i-w1",)))
 
 
-def test_a_spared_worker_stays_spared() -> None:
+def test_a_spared_worker_is_not_swapped_later() -> None:
     note = SwapNote(ended_at=NOW - 9999, spared=("i-w1",))
     assert acts(plan(a_full_cluster(idle("w1"), idle("w2"), remembering(note)))) == [("disable", "w2")]
 
 
-def test_one_that_is_past_turning_back_leaves_though_the_job_is_gone() -> None:
-    retired = a_machine("w1", note=replace(making_room("w1").note or WorkerNote(0.0), retired_at=NOW - 60))
+def test_a_swapped_worker_already_removed_is_terminated_though_the_job_is_gone() -> None:
+    retired = a_machine("w1", note=replace(swapped("w1").note or WorkerNote(0.0), retired_at=NOW - 60))
     made = plan(a_snapshot(retired, busy("w2"), remembering(BEGUN), limits=FULL, hybrid=True))
     assert acts(made) == [("terminate", "w1")]
 
 
-# -- pauses and people -------------------------------------------------------------------------------------------------
+# -- pauses and people ------------------------------------------------------------------------------------------------
 
 
-def test_a_pause_leaves_a_swap_as_it_is() -> None:
-    seen = a_full_cluster(making_room("w1", empty=99), busy("w2"), Overrides(paused=True), remembering(BEGUN))
+def test_a_pause_leaves_a_swap_unchanged() -> None:
+    seen = a_full_cluster(swapped("w1", empty=99), busy("w2"), Overrides(paused=True), remembering(BEGUN))
     made = plan(seen)
     assert (acts(made), swap_of(made)) == ([], BEGUN)
 
 
-def test_a_drain_wish_lets_it_go_on_leaving() -> None:
-    seen = a_full_cluster(
-        making_room("w1", empty=99), busy("w2"), Overrides(drain=frozenset({"w1"})), remembering(BEGUN)
-    )
+def test_a_drain_override_does_not_stop_the_removal_of_a_swapped_worker() -> None:
+    seen = a_full_cluster(swapped("w1", empty=99), busy("w2"), Overrides(drain=frozenset({"w1"})), remembering(BEGUN))
     assert acts(plan(seen)) == [("remove", "w1")]
 
 
-def test_small_jobs_are_launched_for_beside_the_room_that_is_being_made() -> None:
+def test_small_jobs_get_workers_outside_the_capacity_freed_by_a_swap() -> None:
     limits = Limits(max_workers=9, max_cores=20)
     made = plan(
         a_snapshot(
             a_job(slots=16),
             jobs(40, 100),
-            making_room("w1", used=1, type_=X2LARGE),
+            swapped("w1", used=1, type_=X2LARGE),
             busy("w2", 2),
             remembering(BEGUN),
             limits=limits,
@@ -534,7 +534,7 @@ def test_small_jobs_are_launched_for_beside_the_room_that_is_being_made() -> Non
     assert launched(made) == {"m5.large": 1}
 
 
-# -- rule 9 ------------------------------------------------------------------------------------------------------------
+# -- rule 9 -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -543,52 +543,52 @@ def test_small_jobs_are_launched_for_beside_the_room_that_is_being_made() -> Non
         pytest.param(a_full_cluster(idle("w1"), busy("w2")), id="begun"),
         pytest.param(a_full_cluster(busy("w1"), busy("w2")), id="considered"),
         pytest.param(a_full_cluster(busy("w1"), busy("w2"), remembering(CONSIDERED)), id="begun with a busy one"),
-        pytest.param(a_full_cluster(making_room("w1", used=1), idle("w2"), remembering(BEGUN)), id="another instead"),
-        pytest.param(a_snapshot(making_room("w1"), remembering(BEGUN), limits=FULL), id="called off"),
+        pytest.param(a_full_cluster(swapped("w1", used=1), idle("w2"), remembering(BEGUN)), id="another instead"),
+        pytest.param(a_snapshot(swapped("w1"), remembering(BEGUN), limits=FULL), id="cancelled"),
         pytest.param(a_full_cluster(busy("w2"), remembering(BEGUN)), id="launched"),
     ),
 )
-def test_a_second_pass_over_an_unchanged_world_changes_nothing(seen: Snapshot) -> None:
+def test_a_second_pass_over_an_unchanged_snapshot_changes_nothing(seen: Snapshot) -> None:
     made = plan(seen)
     again = plan(replace(seen, memory=made.memory))
     assert (again.actions, replace(again.memory, passes=0)) == ((), replace(made.memory, passes=0))
 
 
 def a_spread_job_on_weak_workers(*workers: AWorker, swap: bool = False) -> Snapshot:
-    """Three workers are allowed; job 1 wants 16 slots over any hosts, which larger ones would have."""
+    """Three workers are allowed; job 1 requests 16 slots over any hosts, which larger ones would have."""
     things: tuple[Thing, ...] = (a_job(slots=16, pe="mpi", waited=9999), *workers)
     made = a_snapshot(*things, hybrid=True, max_cores_per_worker=8, limits=Limits(max_workers=3), scale_down_batch=5)
     return replace(made, policy=replace(made.policy, swap=swap))
 
 
-def test_idle_workers_that_leave_no_room_for_the_rest_of_a_job_are_not_kept_for_it() -> None:
+def test_idle_workers_leave_if_the_limits_leave_no_room_for_the_rest_of_the_job() -> None:
     made = plan(a_spread_job_on_weak_workers(*(a_worker(f"w{n}", idle=99) for n in (1, 2, 3))))
-    assert [told(made, f"w{n}") for n in (1, 2, 3)] == [("disable", Code.IDLE)] * 3
+    assert [verdict_and_code(made, f"w{n}") for n in (1, 2, 3)] == [("disable", Code.IDLE)] * 3
 
 
-def test_what_the_job_needs_is_launched_when_they_are_gone() -> None:
+def test_a_spread_jobs_workers_are_launched_when_the_weak_ones_are_gone() -> None:
     assert launched(plan(a_spread_job_on_weak_workers())) == {"m5.2xlarge": 2}
 
 
-def test_idle_workers_beside_which_there_is_room_for_the_rest_of_a_job_are_kept_for_it() -> None:
+def test_an_idle_worker_stays_if_the_limits_leave_room_for_the_rest_of_the_job() -> None:
     made = plan(a_spread_job_on_weak_workers(a_worker("w1", idle=99)))
-    assert told(made, "w1") == ("keep", Code.NEEDED)
+    assert verdict_and_code(made, "w1") == ("keep", Code.NEEDED)
 
 
-def test_idle_workers_are_kept_for_a_job_that_waits_for_busy_ones_besides() -> None:
+def test_an_idle_worker_stays_for_a_job_that_also_waits_for_busy_workers() -> None:
     busy_ones = (busy("w2", used=16, type_=X4LARGE), busy("w3", used=16, type_=X4LARGE))
     made = plan(a_spread_job_on_weak_workers(a_worker("w1", idle=99), *busy_ones))
-    assert told(made, "w1") == ("keep", Code.NEEDED)
+    assert verdict_and_code(made, "w1") == ("keep", Code.NEEDED)
 
 
 def candidates(*readiness: Readiness) -> tuple[ReplacedWorker, ...]:
-    """The first is dry soonest."""
+    """The first is empty soonest."""
     machine: Any = SimpleNamespace(worker=SimpleNamespace(id="i-w1"))
     return tuple(ReplacedWorker(machine, None, each, NOW + at, 0.1) for at, each in enumerate(readiness))
 
 
 @pytest.mark.parametrize("reverse", (False, True))
-def test_of_several_that_make_room_the_last_one_says_how_soon(reverse: bool) -> None:
+def test_the_readiness_of_a_swap_is_that_of_its_last_worker(reverse: bool) -> None:
     offer = SimpleNamespace(slots=2)
     option: Any = SimpleNamespace(price=0.2, offer=offer, type=LARGE, price_type="on_demand")
     leaving = candidates(Readiness.IDLE, Readiness.LATER)

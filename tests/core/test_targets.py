@@ -1,4 +1,4 @@
-"""Targets of request sets: what they lack is launched, what they want stays, what lapsed is let go."""
+"""Targets of request sets: their shortfall is launched, workers that they need stay, those of expired sets leave."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from tests.core.building import (
     a_worker,
     acts,
     an_order,
-    fate,
     jobs,
     launched,
-    noted,
-    told,
+    note_codes,
+    reason_code,
+    verdict_and_code,
     verdict_of,
 )
 
 
 def a_set(name: str = "standard", *, expires: float | None = 300.0, **target: Any) -> RequestSet:
-    """A set with one target, on `execute` unless said otherwise."""
-    wanted = Target(target.pop("array", "execute"), **target)
-    return RequestSet(name, "ann", NOW - 1, None if expires is None else NOW + expires, (wanted,))
+    """A set with one target, on `execute` unless given otherwise."""
+    requested = Target(target.pop("array", "execute"), **target)
+    return RequestSet(name, "ann", NOW - 1, None if expires is None else NOW + expires, (requested,))
 
 
 def asking(
@@ -62,10 +62,10 @@ def without_queue_demand(seen: Snapshot) -> Snapshot:
     return replace(seen, policy=replace(seen.policy, queue_demand=False))
 
 
-# -- what they lack is launched ------------------------------------------------------------------------------------
+# -- the shortfall is launched -------------------------------------------------------------------------------------
 
 
-def test_a_count_is_launched_at_once_and_as_a_whole() -> None:
+def test_a_targets_count_is_launched_at_once_regardless_of_the_batch() -> None:
     assert launched(planned(sets=(a_set(count=3),), scale_up_batch=1)) == {"m5.large": 3}
 
 
@@ -79,7 +79,7 @@ def test_targets_of_several_sets_add_up() -> None:
     assert launched(planned(sets=sets)) == {"m5.large": 5}
 
 
-def test_the_launch_says_who_asked() -> None:
+def test_the_reason_of_a_launch_names_the_request_sets() -> None:
     (launch,) = planned(sets=(a_set("burst", count=1), a_set("standard", cores=2))).actions
     assert text(launch.reason).startswith("burst, standard requested workers of execute (1 worker) (2 vCPUs)")
 
@@ -93,7 +93,7 @@ def test_booting_and_ordered_workers_are_not_launched_again() -> None:
     assert launched(made) == {}
 
 
-def test_the_queues_own_demand_is_one_more_set() -> None:
+def test_queue_demand_is_launched_in_addition_to_request_sets() -> None:
     made = planned(jobs(4), sets=(a_set(count=3),))
     assert sorted(
         count for action in made.actions if isinstance(action, Launch) for count in [action.candidates[0].count]
@@ -114,9 +114,9 @@ def test_limits_win_over_targets() -> None:
     assert launched(made) == {"m5.large": 3}
 
 
-def test_what_limits_leave_out_is_told() -> None:
+def test_a_target_beyond_the_limits_is_reported() -> None:
     made = planned(a_worker("w1", used=1), sets=(a_set(count=9),), limits=Limits(max_workers=1))
-    assert (made.actions, noted(made)) == ((), [Code.REQUESTED, Code.LAUNCH_WANTED, Code.CAPPED])
+    assert (made.actions, note_codes(made)) == ((), [Code.REQUESTED, Code.LAUNCH_WANTED, Code.CAPPED])
 
 
 def test_demand_is_launched_before_requests_and_counts_against_the_same_limit() -> None:
@@ -127,20 +127,20 @@ def test_demand_is_launched_before_requests_and_counts_against_the_same_limit() 
     ]
 
 
-def test_whichever_candidate_a_first_launch_gets_no_limit_is_broken() -> None:
+def test_limits_hold_whichever_candidates_the_launches_get() -> None:
     limits = Limits(max_workers=10, max_cores=10)
     made = planned(jobs(8), sets=(a_set(cores=8),), limits=limits, hybrid=True)
     most = [max(c.count * c.type.vcpus for c in a.candidates) for a in made.actions if isinstance(a, Launch)]
     assert sum(most) <= 10
 
 
-def test_requests_count_in_the_launches_of_an_hour() -> None:
+def test_requests_count_towards_the_launches_an_hour() -> None:
     limits = Limits(max_workers=10, max_launches_per_hour=5)
     made = planned(sets=(a_set(count=9),), limits=limits, launches=(Event(NOW - 60, 3, "execute"),))
     assert launched(made) == {"m5.large": 2}
 
 
-def test_what_jobs_nodes_and_requests_launch_in_one_pass_counts_together_in_the_launches_of_an_hour() -> None:
+def test_jobs_nodes_and_requests_share_the_launches_an_hour_within_a_pass() -> None:
     seen = asking(
         jobs(8), sets=(a_set(count=9),), limits=Limits(max_workers=20, max_launches_per_hour=5), scale_up_batch=3
     )
@@ -149,45 +149,45 @@ def test_what_jobs_nodes_and_requests_launch_in_one_pass_counts_together_in_the_
     assert [launch.candidates[0].count for launch in made.actions if isinstance(launch, Launch)] == [3, 1, 1]
 
 
-def test_requests_do_not_wait_for_the_pace_of_demand() -> None:
+def test_requests_do_not_wait_for_the_batch_delay_of_job_demand() -> None:
     order = an_order(1, state=OrderState.ACCEPTED, age=1, ids=("i-w1",))
     made = planned(order, a_worker("w1", used=1), sets=(a_set(count=1),), launches=(Event(NOW - 1, 1, "execute"),))
     assert launched(made) == {"m5.large": 1}
 
 
-def test_what_was_ordered_for_a_request_is_not_ordered_again_because_a_job_may_take_it() -> None:
+def test_a_requested_worker_is_not_ordered_again_though_a_job_could_use_it() -> None:
     order = an_order(1, asked=True)
     assert launched(planned(a_job(waited=1), order, sets=(a_set(count=1),))) == {}
 
 
-def test_what_was_ordered_for_jobs_is_none_of_a_requests() -> None:
+def test_a_worker_ordered_for_jobs_does_not_count_towards_a_target() -> None:
     assert launched(planned(a_job(waited=99), an_order(1), sets=(a_set(count=1),))) == {"m5.large": 1}
 
 
-def test_an_idle_worker_is_kept_for_a_target_before_one_that_comes_for_it_and_waits_for_a_job() -> None:
+def test_an_idle_worker_is_kept_for_a_target_rather_than_a_coming_one_that_a_job_needs() -> None:
     job = a_job(slots=4)
     worker = a_worker("w1", idle=999)
     made = planned(job, worker, an_order(1, asked=True, type_=XLARGE), sets=(a_set(count=1),))
-    assert told(made, "w1") == ("keep", Code.REQUESTED)
+    assert verdict_and_code(made, "w1") == ("keep", Code.REQUESTED)
 
 
-def test_what_was_planned_a_moment_ago_and_is_no_order_yet_is_not_planned_again() -> None:
+def test_a_launch_planned_a_moment_ago_is_not_planned_again_before_its_order_shows() -> None:
     assert launched(planned(sets=(a_set(count=1),), launches=(Event(NOW, 1, "execute"),))) == {}
 
 
 def test_after_a_failed_order_requests_wait_a_moment() -> None:
     failed = an_order(1, state=OrderState.FAILED, age=3)
     made = planned(failed, sets=(a_set(count=1),))
-    assert (launched(made), noted(made)) == ({}, [Code.BATCH_DELAY])
+    assert (launched(made), note_codes(made)) == ({}, [Code.BATCH_DELAY])
 
 
-def test_after_an_order_that_came_in_part_requests_wait_a_moment() -> None:
+def test_after_a_partly_filled_order_requests_wait_a_moment() -> None:
     order = an_order(1, state=OrderState.ACCEPTED, age=3, ids=("i-1",))
     failure = LaunchFailure(a_bucket(LARGE).key, NOW - 3, FailureKind.CAPACITY, "none", order.id)
     assert launched(planned(order, failure, sets=(a_set(count=2),))) == {}
 
 
-def test_named_types_are_tried_in_their_order() -> None:
+def test_requested_types_are_tried_in_their_order() -> None:
     definition = ArrayDefinition("execute", machine_types=("m5.2xlarge", "m5.xlarge"))
     (launch,) = planned(sets=(a_set(cores=16),), arrays=(definition,)).actions
     assert isinstance(launch, Launch)
@@ -197,12 +197,12 @@ def test_named_types_are_tried_in_their_order() -> None:
 MISTYPED = ArrayDefinition("execute", machine_types=("m5.lage",))
 
 
-def test_a_mistyped_machine_type_of_a_request_does_not_stop_the_queues_own_launches() -> None:
+def test_a_mistyped_machine_type_of_a_request_does_not_stop_launches_for_jobs() -> None:
     made = planned(jobs(4), sets=(a_set(count=3),), arrays=(MISTYPED,))
     assert launched(made) == {"m5.large": 2}
 
 
-def test_a_request_with_a_mistyped_machine_type_launches_nothing_and_is_told() -> None:
+def test_a_request_with_a_mistyped_machine_type_launches_nothing_and_is_reported() -> None:
     made = planned(sets=(a_set("burst", count=3),), arrays=(MISTYPED,))
     assert (launched(made), [text(note) for note in made.notes]) == (
         {},
@@ -215,18 +215,18 @@ def test_a_request_with_a_mistyped_machine_type_launches_nothing_and_is_told() -
     )
 
 
-def test_a_mistyped_machine_type_of_a_request_does_not_make_jobs_impossible() -> None:
+def test_a_mistyped_machine_type_of_a_request_does_not_make_jobs_unsatisfiable() -> None:
     made = planned(a_job(slots=99), a_job(slots=2), sets=(a_set(count=3),), arrays=(MISTYPED,))
     assert [category.reason.code for category in made.job_categories].count(Code.NO_INSTANCE_TYPE) == 0
 
 
-def test_a_mistyped_machine_type_of_a_request_does_not_keep_the_floor_from_being_met() -> None:
+def test_a_mistyped_machine_type_of_a_request_does_not_block_min_workers() -> None:
     made = planned(sets=(a_set(count=3),), arrays=(MISTYPED,), limits=Limits(min_workers=1, max_workers=5))
     assert launched(made) == {"m5.large": 1}
 
 
-def test_a_mistyped_machine_type_of_one_array_is_not_that_of_those_that_extend_it() -> None:
-    """Such as one of groups that jobs need, whose definition nobody has, or another caller's."""
+def test_an_array_does_not_inherit_a_mistyped_machine_type() -> None:
+    """Such as one of groups that jobs need, which have no definition, or another caller's."""
     definitions = (MISTYPED, ArrayDefinition("burst", dynamic=True, extends="execute"))
     assert launched(planned(sets=(a_set(array="burst", count=2),), arrays=definitions)) == {"m5.large": 2}
 
@@ -234,7 +234,7 @@ def test_a_mistyped_machine_type_of_one_array_is_not_that_of_those_that_extend_i
 SPOT = ArrayDefinition("execute", price_type=PriceType.SPOT)
 
 
-def test_a_request_for_spot_workers_where_there_are_none_does_not_starve_the_queues_jobs() -> None:
+def test_an_unmet_request_for_spot_workers_does_not_block_job_demand() -> None:
     made = planned(jobs(4), sets=(a_set(count=3),), arrays=(SPOT,))
     assert (launched(made), [text(note) for note in made.notes]) == (
         {"m5.large": 2},
@@ -247,20 +247,20 @@ def test_a_request_for_spot_workers_where_there_are_none_does_not_starve_the_que
     )
 
 
-def test_machine_types_that_are_offered_at_another_price_type_alone_are_what_is_asked_for() -> None:
+def test_types_not_offered_at_the_requested_price_type_are_reported_and_jobs_get_others() -> None:
     definition = replace(SPOT, machine_types=("m5.xlarge", "m5.lage"))
     made = planned(jobs(4), sets=(), arrays=(definition,))
-    assert (launched(made), noted(made)) == ({"m5.large": 2}, [Code.TYPES_NOT_OFFERED])
+    assert (launched(made), note_codes(made)) == ({"m5.large": 2}, [Code.TYPES_NOT_OFFERED])
 
 
-def test_spot_workers_are_launched_where_there_are_some() -> None:
+def test_requested_spot_workers_are_launched_if_offered() -> None:
     made = planned(jobs(4), a_bucket(LARGE, price_type=PriceType.SPOT), a_bucket(LARGE), sets=(), arrays=(SPOT,))
     (launch,) = made.actions
     assert isinstance(launch, Launch)
     assert launch.candidates[0].buckets[0].key.price_type is PriceType.SPOT
 
 
-def test_a_dynamic_array_for_spot_workers_that_nobody_has_says_so() -> None:
+def test_a_dynamic_array_whose_spot_workers_are_not_offered_is_reported() -> None:
     burst = ArrayDefinition("burst", dynamic=True, extends="execute", price_type=PriceType.SPOT)
     made = planned(sets=(a_set(array="burst", count=1),), arrays=(burst,))
     assert [text(note) for note in made.notes] == [
@@ -269,19 +269,19 @@ def test_a_dynamic_array_for_spot_workers_that_nobody_has_says_so() -> None:
     ]
 
 
-def test_of_several_named_types_one_that_is_offered_is_enough() -> None:
+def test_one_offered_type_of_several_named_ones_is_launched() -> None:
     definition = ArrayDefinition("execute", machine_types=("m5.lage", "m5.xlarge"))
     assert launched(planned(jobs(4), arrays=(definition,), sets=())) == {"m5.xlarge": 1}
 
 
-def test_the_next_named_type_comes_when_capacity_ends() -> None:
+def test_the_next_named_type_is_launched_if_the_first_is_unavailable() -> None:
     definition = ArrayDefinition("execute", machine_types=("m5.2xlarge", "m5.xlarge"))
     buckets = (a_bucket(X2LARGE, available=0), a_bucket(XLARGE))
     made = planned(*buckets, sets=(a_set(cores=16),), arrays=(definition,))
     assert launched(made) == {"m5.xlarge": 4}
 
 
-def test_cores_of_a_hybrid_array_come_as_the_smallest_type_with_which_the_limits_let_all_be_had() -> None:
+def test_hybrid_cores_use_the_smallest_type_that_fits_all_within_the_limits() -> None:
     made = planned(sets=(a_set(cores=12),), hybrid=True, limits=Limits(max_workers=2))
     assert launched(made) == {"m5.2xlarge": 2}
 
@@ -304,26 +304,26 @@ def test_workers_of_a_dynamic_array_count_against_the_limits_of_what_it_extends(
     ]
 
 
-def test_what_a_callers_array_was_refused_for_good_stops_no_other() -> None:
+def test_a_permanent_failure_of_a_callers_array_stops_no_other_array() -> None:
     order = replace(an_order(1, state=OrderState.FAILED, age=60), node_array="burst")
     refused = LaunchFailure(a_bucket(LARGE).key, NOW - 60, FailureKind.PERMANENT, "no such image", order.id)
     sets = (a_set("one", array="burst", count=1), a_set("two", count=1))
     made = planned(order, refused, sets=sets, arrays=(ArrayDefinition("burst", dynamic=True),))
-    assert [(a.node_array, noted(made)) for a in made.actions if isinstance(a, Launch)] == [
+    assert [(a.node_array, note_codes(made)) for a in made.actions if isinstance(a, Launch)] == [
         ("execute", [Code.NODE_ARRAY_STOPPED])
     ]
 
 
-def test_nothing_is_launched_for_an_array_that_is_not_wanted_any_more() -> None:
+def test_nothing_is_launched_for_an_array_that_is_no_longer_requested() -> None:
     definition = ArrayDefinition("burst", dynamic=True, wanted=False)
     assert launched(planned(sets=(a_set(array="burst", count=2),), arrays=(definition,))) == {}
 
 
-def test_a_target_on_an_array_that_is_not_there_is_told() -> None:
-    assert noted(planned(sets=(a_set(array="gone", count=2),))) == [Code.NO_SUCH_NODE_ARRAY]
+def test_a_target_on_an_unknown_array_is_reported() -> None:
+    assert note_codes(planned(sets=(a_set(array="gone", count=2),))) == [Code.NO_SUCH_NODE_ARRAY]
 
 
-def test_nothing_is_launched_for_a_lapsed_set() -> None:
+def test_nothing_is_launched_for_an_expired_set() -> None:
     assert launched(planned(sets=(a_set(count=2, expires=0),))) == {}
 
 
@@ -335,46 +335,49 @@ def test_nothing_is_launched_while_paused() -> None:
     assert planned(Overrides(paused=True), sets=(a_set(count=2),)).actions == ()
 
 
-def test_nothing_is_launched_while_the_cluster_is_given_back() -> None:
+def test_nothing_is_launched_for_a_target_during_stop_drain() -> None:
     assert planned(Overrides(stop="drain"), sets=(a_set(count=2),)).actions == ()
 
 
-def test_the_floor_of_workers_is_not_launched_besides_what_requests_lack() -> None:
+def test_min_workers_are_not_launched_in_addition_to_requested_ones() -> None:
     made = planned(sets=(a_set(count=2),), limits=Limits(max_workers=10, min_workers=2))
     assert acts(made) == [("launch", {"m5.large": 2})]
 
 
-def test_the_floor_of_workers_holds_where_requests_want_less() -> None:
+def test_min_workers_are_launched_if_requests_want_fewer() -> None:
     made = planned(a_worker("w1", idle=5), sets=(a_set(count=1),), limits=Limits(max_workers=10, min_workers=3))
     assert acts(made) == [("launch", {"m5.large": 2})]
 
 
-# -- what they want stays --------------------------------------------------------------------------------------------
+# -- workers that they need stay --------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_a_set_wants_stays_and_says_for_whom() -> None:
+def test_a_requested_worker_stays_and_its_reason_names_the_set() -> None:
     made = planned(a_worker("w1", idle=999), sets=(a_set("burst", count=1),))
-    assert (told(made, "w1"), verdict_of(made, "w1").reason["sets"]) == (("keep", Code.REQUESTED), ("burst",))
+    assert (verdict_and_code(made, "w1"), verdict_of(made, "w1").reason["sets"]) == (
+        ("keep", Code.REQUESTED),
+        ("burst",),
+    )
 
 
-def test_what_is_beyond_the_target_leaves() -> None:
+def test_idle_workers_beyond_the_target_leave() -> None:
     made = planned(a_worker("w1", idle=999), a_worker("w2", idle=99), sets=(a_set(count=1),))
     assert acts(made) == [("disable", "w1")]
 
 
-def test_workers_leave_that_a_set_wants_no_more() -> None:
+def test_workers_leave_when_a_target_drops_to_zero() -> None:
     assert acts(planned(a_worker("w1", idle=999), sets=(a_set(count=0),))) == [("disable", "w1")]
 
 
-def test_a_lapsed_set_lets_go() -> None:
+def test_workers_of_an_expired_set_leave() -> None:
     assert acts(planned(a_worker("w1", idle=999), sets=(a_set(count=1, expires=0),))) == [("disable", "w1")]
 
 
-def test_the_next_look_is_due_when_a_set_lapses() -> None:
+def test_the_next_pass_is_due_when_a_set_expires() -> None:
     assert planned(a_worker("w1", idle=999), sets=(a_set(count=1, expires=42),)).due == NOW + 42
 
 
-def test_one_sets_lapse_leaves_the_others_alone() -> None:
+def test_the_expiry_of_one_set_does_not_affect_others() -> None:
     workers = [a_worker(f"w{n}", idle=999 - n) for n in range(3)]
     made = planned(*workers, sets=(a_set("one", count=1), a_set("two", count=2, expires=0)), scale_down_batch=9)
     assert [verdict_of(made, f"w{n}").reason.code for n in range(3)] == [Code.IDLE, Code.IDLE, Code.REQUESTED]
@@ -386,12 +389,12 @@ def test_no_more_workers_are_kept_for_cores_than_needed() -> None:
     assert acts(made) == [("disable", "w1")]
 
 
-def test_a_worker_that_is_leaving_is_let_in_again_for_a_target() -> None:
+def test_a_draining_worker_is_enabled_again_for_a_target() -> None:
     worker = a_worker("w1", mark=Disabling.IDLE, empty=1)
     assert acts(planned(worker, sets=(a_set(count=1),))) == [("enable", "w1")]
 
 
-def test_a_worker_that_a_person_had_disabled_before_we_did_is_not_called_back_for_a_set() -> None:
+def test_a_draining_worker_that_a_person_had_disabled_before_is_not_enabled_for_a_target() -> None:
     worker = a_worker("w1", mark=Disabling.COMMAND, empty=5)
     assert worker.note is not None
     theirs = replace(worker, note=replace(worker.note, left_disabled=("main.q",)))
@@ -403,20 +406,20 @@ def test_a_worker_that_a_person_drains_does_not_count_towards_a_target() -> None
     assert acts(made) == [("launch", {"m5.large": 1}), ("disable", "w1")]
 
 
-def test_hosts_that_all_fell_silent_a_moment_ago_are_not_replaced() -> None:
+def test_a_worker_that_fell_silent_a_moment_ago_is_not_replaced_for_a_target() -> None:
     worker = a_worker("w1", heard=False)
     seen = asking(worker, sets=(a_set(count=1),))
     first = plan(replace(seen, memory=replace(seen.memory, hearing={"w1": None})))
     assert launched(first) == {}
 
 
-def test_workers_of_an_unwanted_array_leave() -> None:
+def test_idle_workers_of_an_array_no_longer_requested_leave() -> None:
     definition = ArrayDefinition("burst", dynamic=True, wanted=False)
     made = planned(a_worker("w1", idle=999, node_array="burst"), sets=(), arrays=(definition,))
     assert acts(made) == [("disable", "w1")]
 
 
-def test_a_second_pass_over_an_unchanged_world_changes_nothing() -> None:
+def test_a_second_pass_over_an_unchanged_snapshot_changes_nothing() -> None:
     seen = asking(a_worker("w1", idle=999), an_order(2), sets=(a_set(count=3),))
     made = plan(seen)
     again = plan(replace(seen, memory=made.memory))
@@ -430,8 +433,8 @@ def test_without_queue_demand_nothing_is_launched_for_jobs() -> None:
     assert plan(without_queue_demand(asking(jobs(4), sets=()))).actions == ()
 
 
-def test_without_queue_demand_a_job_that_fits_nowhere_is_told_so() -> None:
-    assert fate(plan(without_queue_demand(asking(a_job(), sets=())))) is Code.QUEUE_DEMAND_OFF
+def test_without_queue_demand_a_job_that_fits_nowhere_has_that_reason() -> None:
+    assert reason_code(plan(without_queue_demand(asking(a_job(), sets=())))) is Code.QUEUE_DEMAND_OFF
 
 
 def test_without_queue_demand_busy_workers_count_towards_a_target() -> None:
@@ -444,11 +447,11 @@ def test_without_queue_demand_an_idle_worker_beyond_the_target_leaves_though_ano
     assert acts(made) == [("disable", "w2")]
 
 
-# -- arithmetic --------------------------------------------------------------------------------------------------------
+# -- arithmetic -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("workers", "cores", "there", "each", "lacking"),
+    ("workers", "cores", "there", "each", "shortfall"),
     (
         (0, 0, (), 2, 0),
         (3, 0, (), 2, 3),
@@ -461,7 +464,7 @@ def test_without_queue_demand_an_idle_worker_beyond_the_target_leaves_though_ano
         (0, 1, (), 64, 1),
     ),
 )
-def test_the_smallest_workers_stand_for_counts_and_the_rest_for_cores(
-    workers: int, cores: int, there: tuple[int, ...], each: int, lacking: int
+def test_a_shortfall_counts_the_smallest_workers_first_and_the_rest_as_cores(
+    workers: int, cores: int, there: tuple[int, ...], each: int, shortfall: int
 ) -> None:
-    assert Need("execute", workers, cores).shortfall(there, each) == lacking
+    assert Need("execute", workers, cores).shortfall(there, each) == shortfall

@@ -16,7 +16,5 @@ from autoscaler.core.model.complexes import has_task
         ("", (), (1,)),
     ),
 )
-def test_a_task_is_found_in_a_list_without_expanding_it(
-    tasks: str, named: tuple[int, ...], unnamed: tuple[int, ...]
-) -> None:
+def test_a_task_is_found_in_a_task_list(tasks: str, named: tuple[int, ...], unnamed: tuple[int, ...]) -> None:
     assert [has_task(tasks, one) for one in (*named, *unnamed)] == [True] * len(named) + [False] * len(unnamed)

@@ -1,4 +1,4 @@
-"""One limit for the whole cell: whichever queue or caller wants workers, together they stay within it (rule 5)."""
+"""One limit for the whole cell: all queues and callers together stay within it (rule 5)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.core.building import (
     a_worker,
     codes,
     jobs,
-    noted,
+    note_codes,
 )
 
 QUEUES = {"main.q": replace(MAIN, pe_list=("local", "mpi")), "big.q": replace(MAIN, name="big.q", hostlist=("@big",))}
@@ -76,33 +76,33 @@ def brought(made: Plan) -> tuple[int, int, float]:
         (Limits(max_workers=10, total_price_per_hour=0.4), (4, 8, 0.4)),
     ),
 )
-def test_what_one_queue_takes_the_next_does_not_have(limits: Limits, most: tuple[int, int, float]) -> None:
+def test_queues_share_the_limits_of_the_whole_cell(limits: Limits, most: tuple[int, int, float]) -> None:
     made = plan(two_queues(*demand(), limits=limits))
     assert brought(made) == most
-    assert Code.CAPPED in noted(made) + [code for category in made.job_categories for code in codes(category.reason)], (
-        "and it is told"
-    )
+    assert Code.CAPPED in note_codes(made) + [
+        code for category in made.job_categories for code in codes(category.reason)
+    ], "and the cap is reported"
 
 
-def test_workers_of_another_queue_count() -> None:
+def test_workers_of_another_queue_count_towards_the_total_limits() -> None:
     there = [a_worker(f"w{n}", used=2, node_array="execute") for n in range(3)]
     made = plan(two_queues(*there, *demand(), limits=Limits(max_workers=10, total_workers=4)))
     assert brought(made)[0] == 1
 
 
-def test_floors_keep_to_it() -> None:
+def test_min_workers_keep_to_the_total_limits() -> None:
     made = plan(two_queues(limits=Limits(max_workers=10, min_workers=3, total_workers=4)))
     assert brought(made)[0] == 4
 
 
-def test_an_unknown_price_is_no_launch_for_any_queue() -> None:
+def test_a_type_of_unknown_price_is_launched_for_no_queue_under_a_total_price_cap() -> None:
     unpriced = a_bucket(LARGE, price=-1)
     made = plan(two_queues(*demand(), unpriced, limits=Limits(max_workers=10, total_price_per_hour=5.0)))
     assert brought(made)[0] == 0
     assert all(Code.BUCKET_NO_PRICE in codes(category.reason) for category in made.job_categories)
 
 
-def test_an_unknown_price_of_what_runs_elsewhere_is_no_launch_either() -> None:
+def test_a_worker_of_unknown_price_in_another_queue_blocks_launches_under_a_total_price_cap() -> None:
     odd = a_worker("w1", used=4, type_=XLARGE, node_array="execute_1")
     odd = replace(odd, worker=replace(odd.worker, price_per_hour=None))
     limits = Limits(max_workers=10, total_price_per_hour=5.0)
@@ -110,26 +110,26 @@ def test_an_unknown_price_of_what_runs_elsewhere_is_no_launch_either() -> None:
     assert brought(made)[0] == 0
 
 
-def test_prospects_tell_what_the_cell_has_left() -> None:
+def test_prospects_are_capped_by_the_total_limits() -> None:
     there = [a_worker(f"w{n}", used=2, node_array="execute") for n in range(3)]
     found = prospects(two_queues(*there, a_bucket(LARGE), limits=Limits(max_workers=10, total_workers=5)))
     assert {(each.node_array, each.count) for each in found} == {("execute", 2), ("execute_1", 2)}
 
 
-def test_a_job_too_large_for_the_cell_is_told_which_limit_to_raise() -> None:
+def test_the_reason_of_a_job_too_large_for_the_cell_names_the_total_limit() -> None:
     made = plan(two_queues(a_job(slots=12, pe="mpi"), limits=Limits(max_workers=10, total_workers=4)))
     assert "total_workers" in text(made.job_categories[0].reason), text(made.job_categories[0].reason)
 
 
-def test_the_setting_of_the_whole_cell_has_no_suffix() -> None:
-    told = text(because(Code.WOULD_FIT_WITH_SETTING, limit_setting=("total_workers", "execute_1")))
-    assert told == "set CP_CAP_AUTOSCALE_TOTAL_WORKERS"
+def test_a_setting_of_the_whole_cell_is_named_without_a_suffix() -> None:
+    remedy = text(because(Code.WOULD_FIT_WITH_SETTING, limit_setting=("total_workers", "execute_1")))
+    assert remedy == "set CP_CAP_AUTOSCALE_TOTAL_WORKERS"
 
 
-# -- groups ------------------------------------------------------------------------------------------------------------
+# -- groups -----------------------------------------------------------------------------------------------------------
 
 
-def test_groups_of_two_queues_share_it() -> None:
+def test_groups_of_two_queues_share_the_total_limits() -> None:
     seen = two_queues(a_bucket(LARGE), limits=Limits(max_workers=10, total_workers=6))
     names = ("execute:8", "execute_1:8")
     arrays = tuple(ArrayDefinition(name, dynamic=True, extends=name.partition(":")[0], group_cores=8) for name in names)
@@ -139,10 +139,10 @@ def test_groups_of_two_queues_share_it() -> None:
     assert brought(plan(replace(seen, requests=requests, policy=policy)))[0] == 4, "one group of 4 workers, not two"
 
 
-# -- swaps: what a worker made room for --------------------------------------------------------------------------------
+# -- swaps: the capacity that a worker freed --------------------------------------------------------------------------
 
 
-def a_ground(policy: Policy, **more: Any) -> LaunchContext:
+def a_context(policy: Policy, **more: Any) -> LaunchContext:
     return LaunchContext(policy, (a_bucket(LARGE),), (), {}, complexes=COMPLEXES, now=NOW, **{"launches": (), **more})
 
 
@@ -154,21 +154,21 @@ def a_replacement(*options: tuple[str, PriceType], total: int, before: int) -> R
     return Replacement(frozenset(), Replacing(options, reason), kept, one, Host("", {"main.q": 2}), 0)
 
 
-def test_beside_a_swap_nothing_takes_what_another_queue_launched_a_moment_ago() -> None:
+def test_a_launch_beside_a_swap_respects_launches_of_another_queue() -> None:
     policy = two_queues(limits=Limits(max_workers=10, total_workers=4)).policy
     mine, now = policy.node_arrays[0], Usage(total_workers=3)
     swap, short = a_replacement(total=2, before=1), Shortfall((), (), OpenPlacement(()), workers=3)
-    growth = swap.size_launch(mine, short, now, a_ground(policy))
+    growth = swap.size_launch(mine, short, now, a_context(policy))
     assert growth.launch is None, "2 kept and 2 launched elsewhere are 4"
-    growth = swap.size_launch(mine, short, Usage(total_workers=1), a_ground(policy))
+    growth = swap.size_launch(mine, short, Usage(total_workers=1), a_context(policy))
     assert growth.launch is not None
     assert growth.launch.candidates[0].count == 2
 
 
-def test_no_other_queue_takes_the_room_that_a_worker_made() -> None:
+def test_another_queue_does_not_use_the_capacity_freed_by_a_swap() -> None:
     policy = two_queues(limits=Limits(max_workers=10, total_workers=4)).policy
     usage = {array.name: Usage(total_workers=3) for array in policy.node_arrays}
     needs = LaunchNeeds((), (), OpenPlacement(()), {"execute_1": 2})
     swaps = SwapPlan(replacements={"execute": a_replacement(("m5.large", PriceType.ON_DEMAND), total=3, before=3)})
-    assert launch_all(needs, a_ground(policy), usage, swaps, None).launches == ()
-    assert launch_all(needs, a_ground(policy), usage, SwapPlan(), None).launches != ()
+    assert launch_all(needs, a_context(policy), usage, swaps, None).launches == ()
+    assert launch_all(needs, a_context(policy), usage, SwapPlan(), None).launches != ()

@@ -1,4 +1,4 @@
-"""Jobs that have waited long are told why in their context: seldom, many at a time, and not once they run."""
+"""Jobs that have waited long get the reason into their context: seldom, many at a time, and not once they run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Passes:
         category = replace(category, submitted=(NOW + 10.0 - waited,) * len(waiting))
         verdict = JobCategoryVerdict(category.jobs, category.tasks, category.ask, category.count, True, waited, reason)
         cluster = a_snapshot(category, a_host(used=runs)).cluster
-        told = tell_waiting(
+        notes = tell_waiting(
             Waiting(
                 replace(cluster, context_allowed=self.allowed),
                 self.memory,
@@ -73,26 +73,26 @@ class Passes:
                 others=self.others,
             )
         )
-        self._remember(told)
-        return told.actions
+        self._remember(notes)
+        return notes.actions
 
     def fail(self, *jobs: int, refused: bool = False) -> None:
         """The journal has it that the last pass's command for these failed."""
         failed = [(tuple(map(str, jobs)), refused)]
         self.memory = replace(self.memory, waiting_notes=with_failures(self.memory, failed))
 
-    def _remember(self, told: WaitingNotes) -> None:
-        at = self.now if told.actions else self.memory.waiting_told_at
-        self.memory = Memory(waiting_notes=told.notes, waiting_told_at=at)
+    def _remember(self, notes: WaitingNotes) -> None:
+        at = self.now if notes.actions else self.memory.waiting_told_at
+        self.memory = Memory(waiting_notes=notes.notes, waiting_told_at=at)
 
 
-def test_jobs_of_one_reason_are_told_together_once() -> None:
+def test_jobs_with_the_same_reason_are_annotated_together_once() -> None:
     passes = Passes()
     assert passes([3, 1, 2]) == (TellWaiting(("1", "2", "3"), LIMIT),)
     assert [passes([1, 2, 3]) for _ in range(3)] == [(), (), ()]
 
 
-def test_where_no_command_failed_all_is_remembered_as_it_was() -> None:
+def test_without_a_failed_command_the_notes_are_unchanged() -> None:
     passes = Passes()
     passes([1, 2])
     before = passes.memory.waiting_notes
@@ -100,19 +100,19 @@ def test_where_no_command_failed_all_is_remembered_as_it_was() -> None:
     assert passes.memory.waiting_notes == before != ()
 
 
-def test_who_has_not_waited_long_is_not_told() -> None:
+def test_a_job_that_has_not_waited_long_is_not_annotated() -> None:
     assert Passes()([1], waited=LONG - 1) == ()
 
 
-def test_nobody_is_told_where_nobody_asked_for_it() -> None:
+def test_no_job_is_annotated_if_the_setting_is_off() -> None:
     assert Passes(wanted=False)([1]) == ()
 
 
-def test_nothing_is_tried_where_a_verifier_of_submissions_does_not_allow_it() -> None:
+def test_no_job_is_annotated_if_a_jsv_does_not_allow_context_changes() -> None:
     assert Passes(allowed=False)([1]) == ()
 
 
-def test_nothing_is_written_while_paused_and_later_it_is() -> None:
+def test_a_job_is_annotated_only_after_a_pause_ends() -> None:
     passes = Passes()
     passes.blocked = because(Code.PAUSED, by="anna")
     assert (passes([1]), passes.memory.waiting_notes) == ((), ())
@@ -120,34 +120,34 @@ def test_nothing_is_written_while_paused_and_later_it_is() -> None:
     assert passes([1]) == (TellWaiting(("1",), LIMIT),)
 
 
-def test_another_reason_is_told_an_hour_later_at_the_earliest() -> None:
+def test_a_changed_reason_is_written_an_hour_later_at_the_earliest() -> None:
     passes = Passes()
     passes([1])
     assert passes([1], QUOTA, after=AGAIN - 1) == ()
     assert passes([1], QUOTA, after=1) == (TellWaiting(("1",), because(Code.BEYOND_QUOTA, quota="licences")),)
 
 
-def test_a_reason_that_only_counts_otherwise_is_the_same() -> None:
+def test_a_reason_with_other_figures_is_not_written_again() -> None:
     passes = Passes()
     passes([1])
     other = because(Code.NOT_EXPIRED, lacking=7).then(because(Code.CAPPED, cap="max_workers", limit=9))
     assert passes([1], other, after=2 * AGAIN) == ()
 
 
-def test_it_is_taken_away_when_the_job_runs() -> None:
+def test_the_annotation_is_removed_when_the_job_runs() -> None:
     passes = Passes()
     passes([9000, 9001])
     assert passes([9001], runs=1) == (TellWaiting(("9000",), because(Code.WAITS_NO_MORE), over=True),)
     assert passes([9001], runs=1) == ()
 
 
-def test_of_a_job_that_is_gone_nothing_is_taken_away_and_nothing_remembered() -> None:
+def test_a_job_that_is_gone_is_forgotten_without_a_command() -> None:
     passes = Passes()
     passes([1, 2])
     assert (passes([2]), [note.jobs for note in passes.memory.waiting_notes]) == ((), [((2, 2),)])
 
 
-def test_it_is_taken_away_from_all_when_it_is_turned_off() -> None:
+def test_all_annotations_are_removed_when_the_setting_is_turned_off() -> None:
     passes = Passes()
     passes([1, 2])
     passes.wanted = False
@@ -155,7 +155,7 @@ def test_it_is_taken_away_from_all_when_it_is_turned_off() -> None:
     assert (passes([1, 2]), passes.memory.waiting_notes) == ((), ())
 
 
-def test_what_could_not_be_written_is_tried_again_and_only_that() -> None:
+def test_only_a_failed_annotation_is_retried() -> None:
     passes = Passes()
     passes([1, 2])
     passes([1, 2, 3])
@@ -165,7 +165,7 @@ def test_what_could_not_be_written_is_tried_again_and_only_that() -> None:
     assert passes([1, 2, 3], after=2 * AGAIN) == ()
 
 
-def test_what_grid_engine_refused_of_some_jobs_is_tried_again_after_an_hour() -> None:
+def test_an_annotation_that_grid_engine_refused_is_retried_after_an_hour() -> None:
     passes = Passes()
     passes([1, 2])
     passes.fail(1, 2, refused=True)
@@ -173,7 +173,7 @@ def test_what_grid_engine_refused_of_some_jobs_is_tried_again_after_an_hour() ->
     assert passes([1, 2], after=1.0) == (TellWaiting(("1", "2"), LIMIT),)
 
 
-def test_what_could_not_be_taken_away_is_tried_again_while_the_job_runs() -> None:
+def test_a_failed_removal_of_an_annotation_is_retried_while_the_job_runs() -> None:
     passes, over = Passes(), (TellWaiting(("9000",), because(Code.WAITS_NO_MORE), over=True),)
     passes([9000])
     assert passes([], runs=1) == over
@@ -192,7 +192,7 @@ def test_retries_keep_to_the_rate() -> None:
     assert [len(each) for each in commands] == [AT_ONCE, 0, AT_ONCE]
 
 
-def test_jobs_whose_context_says_something_else_of_ours_are_left_alone() -> None:
+def test_jobs_that_we_annotated_for_something_else_are_not_annotated() -> None:
     passes = Passes()
     passes([1, 2])
     passes.others = frozenset({1, 3})
@@ -201,7 +201,7 @@ def test_jobs_whose_context_says_something_else_of_ours_are_left_alone() -> None
     )
 
 
-def test_there_are_two_commands_a_second_at_most_whatever_waits() -> None:
+def test_at_most_two_commands_a_second_are_run() -> None:
     passes, commands, waiting = Passes(), list[tuple[float, int]](), range(1, 3001)
     while passes.now < NOW + 30:
         commands += [(passes.now, len(action.jobs)) for action in passes(waiting, after=0.3)]
@@ -212,53 +212,56 @@ def test_there_are_two_commands_a_second_at_most_whatever_waits() -> None:
 
 
 @pytest.mark.thorough
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_number_of_remembered_jobs_is_bounded() -> None:
     passes = Passes()
     for _ in range(2 * MOST // TOGETHER):
         passes(range(1, MOST + 500), after=1.0)
     assert sum(last - first + 1 for note in passes.memory.waiting_notes for first, last in note.jobs) == MOST
 
 
-def test_ranges_are_of_numbers_without_gaps() -> None:
+def test_runs_are_ranges_of_consecutive_numbers() -> None:
     assert runs([5, 1, 2, 3, 7, 6]) == ((1, 3), (5, 7))
 
 
 def limited(*more: object, **policy: object) -> Snapshot:
-    """Nine jobs that have waited long, and a limit that lets no worker come."""
+    """Nine jobs that have waited long, and a limit that allows no worker."""
     snapshot = a_snapshot(jobs(9, waited=900.0), a_worker("w1", used=2), *more, limits=Limits(max_workers=1))  # type: ignore[arg-type]
     return replace(snapshot, policy=replace(snapshot.policy, **policy))  # type: ignore[arg-type]
 
 
-def told(made: Plan) -> list[TellWaiting]:
+def written_by(made: Plan) -> list[TellWaiting]:
     return [action for action in made.actions if isinstance(action, TellWaiting)]
 
 
-def test_a_plan_tells_them_if_it_is_asked_to() -> None:
+def test_a_plan_annotates_waiting_jobs_if_configured_and_not_paused() -> None:
     made = plan(limited(job_context=True))
-    assert told(made) == [TellWaiting(tuple(map(str, range(1, 10))), LIMIT)]
+    assert written_by(made) == [TellWaiting(tuple(map(str, range(1, 10))), LIMIT)]
     assert made.memory.waiting_notes
-    assert (told(plan(limited())), told(plan(limited(Overrides(paused=True), job_context=True)))) == ([], [])
+    assert (written_by(plan(limited())), written_by(plan(limited(Overrides(paused=True), job_context=True)))) == (
+        [],
+        [],
+    )
 
 
-def test_a_plan_leaves_alone_whose_context_has_a_doubt() -> None:
-    doubted = Memory(passes=7, suspicions={1: UnsatisfiableNote(told=LIMIT)})
-    assert [action.jobs[0] for action in told(plan(limited(doubted, job_context=True)))] == ["2"]
+def test_a_plan_does_not_annotate_a_suspected_unsatisfiable_job() -> None:
+    suspected = Memory(passes=7, suspicions={1: UnsatisfiableNote(told=LIMIT)})
+    assert [action.jobs[0] for action in written_by(plan(limited(suspected, job_context=True)))] == ["2"]
 
 
 @pytest.mark.parametrize("code", TEXT_FACTS)
-def test_a_text_has_names_only_and_no_comma(code: Code) -> None:
+def test_an_annotation_has_only_names_no_figures_and_no_comma(code: Code) -> None:
     needed, optional = facts_of(TEXTS[code])
     assert needed | optional == set(TEXT_FACTS[code])
     assert not any(name.endswith(("_s", "_at")) for name in needed)
-    told = waiting_text(because(code, **dict.fromkeys(TEXT_FACTS[code], "name")))
-    assert not any(letter.isdigit() or letter == "," for letter in told)
+    shown = waiting_text(because(code, **dict.fromkeys(TEXT_FACTS[code], "name")))
+    assert not any(letter.isdigit() or letter == "," for letter in shown)
 
 
-def test_texts_are_those_of_the_reasons_that_are_told() -> None:
+def test_there_is_a_text_for_every_annotated_reason() -> None:
     assert TEXTS.keys() == TEXT_FACTS.keys()
 
 
-def test_of_a_trail_the_last_link_that_has_a_text_is_told() -> None:
+def test_the_last_reason_of_a_trail_that_has_a_text_is_written() -> None:
     both = (
         because(Code.EXPIRED).then(because(Code.BEYOND_QUOTA, quota="a")).then(because(Code.LAUNCH_WANTED).then(LIMIT))
     )

@@ -15,7 +15,7 @@ from autoscaler.report.reasons.table import REASONS, SUBJECTS
 from autoscaler.report.wording import duration, facts_of, number, so_far, text
 
 ROOT = Path(__file__).parents[2]
-PLACES = [path for room in ("autoscaler", "providers", "sge") for path in (ROOT / room).rglob("*.py")]
+PLACES = [path for folder in ("autoscaler", "providers", "sge") for path in (ROOT / folder).rglob("*.py")]
 COMPLETED = {Code.FUTURE: frozenset({"start_at"})}
 """Facts that are filled in where the earliest start of a job category is known."""
 
@@ -50,7 +50,7 @@ def _scoped(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
 
 
 def _held(variable: ast.expr, call: ast.Call, scope: ast.AST, tree: ast.AST) -> Iterator[Code]:
-    """What a variable may hold at a call: what is assigned to it in the function; else what its `case` lets through; in
+    """What a variable may hold at a call: what is assigned to it in the function; else what its `case` accepts; in
     `case _`, what functions of the module return as a code and no other `case` takes.
     """
     name = ast.unparse(variable)
@@ -93,7 +93,7 @@ def test_every_code_has_one_row() -> None:
 
 
 @pytest.mark.parametrize("given", GIVEN, ids=lambda given: given.place)
-def test_every_fact_that_a_row_needs_is_given(given: Given) -> None:
+def test_every_reason_is_made_with_the_facts_its_row_needs(given: Given) -> None:
     assert given.codes != frozenset(), "which code it has cannot be found: name it"
     for code in given.codes:
         row = REASONS[code]
@@ -102,7 +102,7 @@ def test_every_fact_that_a_row_needs_is_given(given: Given) -> None:
 
 
 @pytest.mark.parametrize("code", Code)
-def test_every_reason_is_given_somewhere_with_all_the_facts_of_its_row(code: Code) -> None:
+def test_every_reason_is_made_somewhere_and_all_facts_of_its_row_are_given(code: Code) -> None:
     given = [each.facts for each in GIVEN if code in each.codes]
     row = REASONS[code]
     used = frozenset().union(*facts_of(row.sentence), *facts_of(row.short or ""))
@@ -110,7 +110,7 @@ def test_every_reason_is_given_somewhere_with_all_the_facts_of_its_row(code: Cod
     assert used - frozenset().union(*given) - COMPLETED.get(code, frozenset()) == frozenset()
 
 
-def test_no_reason_of_the_core_is_made_but_by_because() -> None:
+def test_core_makes_reasons_only_by_because() -> None:
     made = re.compile(r"(?<![\w.])Reason\(")
     core = [path for path in (ROOT / "autoscaler" / "core").rglob("*.py") if path.name != "reasons.py"]
     assert [path.name for path in core if made.search(path.read_text("utf-8"))] == []
@@ -123,14 +123,16 @@ def test_a_reason_without_a_needed_fact_is_found() -> None:
     assert missing == {Code.GONE: frozenset(), Code.IDLE_NOT_LONG_ENOUGH: {"limit_s"}}
 
 
-def test_a_sentence_is_followed_by_what_was_added_to_it() -> None:
+def test_reasons_of_the_trail_follow_the_sentence() -> None:
     reason = because(Code.LAUNCH_WANTED, workers=6, type="m5.large")
     reason = reason.then(because(Code.CAPPED, cap="max_workers", limit=2))
     assert text(reason) == "wanted 6 m5.large; capped by max_workers (2)"
 
 
-def test_what_is_not_known_is_left_out() -> None:
-    sentences = [text(because(Code.BOOT_TIMEOUT, limit_s=900.0, message=said)) for said in (None, "", "no capacity")]
+def test_unknown_facts_are_left_out() -> None:
+    sentences = [
+        text(because(Code.BOOT_TIMEOUT, limit_s=900.0, message=message)) for message in (None, "", "no capacity")
+    ]
     assert sentences == [
         "its machine was not up within 15m",
         "its machine was not up within 15m",
@@ -138,7 +140,7 @@ def test_what_is_not_known_is_left_out() -> None:
     ]
 
 
-def test_lists_and_times_are_written_for_people() -> None:
+def test_lists_and_times_are_formatted_for_people() -> None:
     sentences = [text(because(Code.RUNS_JOBS, jobs=("12", "13"))), text(because(Code.FUTURE, start_at=0.0))]
     assert sentences == ["it runs jobs 12, 13", "it must not start before 1970-01-01 00:00:00 UTC"]
 
@@ -151,7 +153,7 @@ def test_lists_and_times_are_written_for_people() -> None:
         (Code.LOST_JOBS_STAY, "job 12 ended with it and may not start again: listed as running until deleted"),
     ),
 )
-def test_one_job_alone_is_no_plural(code: Code, sentence: str) -> None:
+def test_a_single_job_is_in_the_singular(code: Code, sentence: str) -> None:
     assert text(because(code, jobs=("12",))) == sentence
 
 
@@ -173,7 +175,7 @@ def test_durations_have_two_units_at_most(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
-def test_one_of_something_is_told_in_the_singular() -> None:
+def test_counts_of_one_are_in_the_singular() -> None:
     demand = because(Code.DEMAND, queue="main.q", tasks=1, slots=21)
     other = because(Code.DEMAND, queue="main.q", tasks=11, slots=1)
     assert [text(demand), text(other)] == [
@@ -183,7 +185,7 @@ def test_one_of_something_is_told_in_the_singular() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "limit", "told"),
+    ("seconds", "limit", "shown"),
     (
         (2.6, 3.0, "2s of 3s"),
         (2.0, 3.0, "2s of 3s"),
@@ -192,8 +194,8 @@ def test_one_of_something_is_told_in_the_singular() -> None:
         (0.4, 0.5, "0.4s of 0.5s"),
     ),
 )
-def test_what_is_short_of_a_limit_never_reads_as_if_it_had_reached_it(seconds: float, limit: float, told: str) -> None:
-    assert so_far(seconds, limit) == told
+def test_a_duration_below_its_limit_is_never_rounded_up_to_it(seconds: float, limit: float, shown: str) -> None:
+    assert so_far(seconds, limit) == shown
 
 
 def test_a_large_amount_has_all_its_digits() -> None:

@@ -46,7 +46,7 @@ def steps_of(snapshot: Snapshot) -> list[WorkerStep]:
 
 
 def by_its_row(step: WorkerStep) -> bool:
-    """Whether the row that took the step says what it does: its action, or none where that waits, and why."""
+    """Whether the row that took the step has what it does: its action, or none where that waits, and why."""
     row = step.row
     if row is None or step.worker.phase not in row.sources:
         return False
@@ -65,7 +65,7 @@ def rows_of(step: WorkerStep) -> list[Row[Any]]:
     return own or [*led, *([step.row] if step.row else [])]
 
 
-def told(step: WorkerStep) -> str:
+def described(step: WorkerStep) -> str:
     action = type(step.action).__name__ if step.action else "no action"
     worker = step.worker
     when = step.row.when if step.row else "no row"

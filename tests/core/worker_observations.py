@@ -1,4 +1,4 @@
-"""Every way in which one worker may show itself: provider state × execution host × what the store remembers of it."""
+"""Every observation of one worker: provider state × execution host × what the store remembers of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.core.building import LARGE, NOW, a_host, a_machine, a_snapshot, jobs
 
 OURS = "i-w1"
 LISTED = (*MachineState, "left out", "left out and gone")
-"""What its provider says of it; of one that the listing leaves out the store may know that it is gone."""
+"""The machine's state; the store may know that an unlisted machine is gone."""
 NAMES = ("w1", None)
 HOSTS = (
     "none",
@@ -53,7 +53,7 @@ class Observation:
     idle: float | None = None
     silent: float | None = None
     joined: bool = True
-    """Whether its execd was heard before."""
+    """Whether its execd has reported before."""
     retired: float | None = None
     fenced: float | None = None
     enabled: float | None = None
@@ -71,7 +71,7 @@ class Observation:
 
 
 def snapshot_of(seen: Observation) -> Snapshot:
-    """A world of that one worker, the machine that has its name besides it, and a persistent host."""
+    """A snapshot of that one worker, another machine of its name, and a persistent host."""
     listed = seen.listed if isinstance(seen.listed, MachineState) else None
     made = a_machine(seen.name, age=seen.age, state=listed or MachineState.RUNNING, id=OURS, node_array=seen.array)
     made = replace(made, worker=replace(made.worker, failure=seen.failure), note=_note(seen) if seen.known else None)

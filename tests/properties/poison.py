@@ -36,7 +36,7 @@ TEXTS = (
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every number and text below, with its path. Values that say which of a few kinds something is are none."""
+    """Every number and text below, with its path. Enumeration values and booleans are left out."""
     if is_dataclass(value):
         for field in fields(value):
             yield from leaves(getattr(value, field.name), (*path, field.name))

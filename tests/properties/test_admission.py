@@ -38,7 +38,7 @@ asks = st.fixed_dictionaries(
         "queues": st.sampled_from(((), (), ("main.q",), ("*",), ("other.q",), ("main.q@h0",))),
     }
 )
-tall_asks = st.fixed_dictionaries(
+large_asks = st.fixed_dictionaries(
     {
         "slots": st.sampled_from((24, 64, 100, (50, 64), 400)),
         "pe": st.sampled_from(("local", "mpi", "mpi4")),
@@ -56,7 +56,7 @@ limits = st.builds(
 
 
 @st.composite
-def worlds(draw: st.DrawFn, asks: st.SearchStrategy[dict[str, Any]] = asks) -> Snapshot:
+def snapshots(draw: st.DrawFn, asks: st.SearchStrategy[dict[str, Any]] = asks) -> Snapshot:
     ask: dict[str, Any] = draw(asks)
     things: list[Any] = [a_job(**({**ask, "pe": None} if ask["slots"] == 1 else ask))]
     for number, (slots, used, memory) in enumerate(draw(hosts)):
@@ -89,33 +89,33 @@ def persistent(snapshot: Snapshot) -> list[Host]:
 
 
 @settings(max_examples=examples(150))
-@given(worlds(tall_asks) | worlds())
-def test_what_is_refused_is_out_of_reach_of_plan(snapshot: Snapshot) -> None:
+@given(snapshots(large_asks) | snapshots())
+def test_a_refused_job_is_beyond_the_max_capacity_of_plan(snapshot: Snapshot) -> None:
     if not refused(snapshot):
         return
     event("refused")
     served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(ask_of(snapshot))
     assert isinstance(served, ReadRequest)
-    reach = MaxCapacity(snapshot.policy, snapshot.fleet.buckets, persistent(snapshot), snapshot.cluster.complexes)
-    wanted = CategoryDemand(served.demand, 1, 0.0, expired=True, launches=served.launches)
-    assert reach.refusal(wanted) is not None
+    most = MaxCapacity(snapshot.policy, snapshot.fleet.buckets, persistent(snapshot), snapshot.cluster.complexes)
+    demand = CategoryDemand(served.demand, 1, 0.0, expired=True, launches=served.launches)
+    assert most.refusal(demand) is not None
     assert plan(snapshot).fitting == 0
 
 
 @settings(max_examples=examples(150))
-@given(worlds(tall_asks))
-def test_the_owner_is_told_what_plan_would_tell(snapshot: Snapshot) -> None:
+@given(snapshots(large_asks))
+def test_a_refusal_has_the_reason_that_plan_would_report(snapshot: Snapshot) -> None:
     """What plan adds is how far its own proof has got."""
     reason = refusal(snapshot)
     assume(reason is not None)
     assert reason is not None
-    told = text(plan(snapshot).job_categories[0].reason)
-    assert told.startswith(text(reason) + "; ")
+    planned = text(plan(snapshot).job_categories[0].reason)
+    assert planned.startswith(text(reason) + "; ")
 
 
 @settings(max_examples=examples(150))
-@given(worlds(), st.lists(st.sampled_from(M5), max_size=6))
-def test_what_fits_on_any_allowed_mix_is_accepted(snapshot: Snapshot, mix: list[InstanceType]) -> None:
+@given(snapshots(), st.lists(st.sampled_from(M5), max_size=6))
+def test_a_job_that_fits_on_any_allowed_mix_is_accepted(snapshot: Snapshot, mix: list[InstanceType]) -> None:
     array = snapshot.policy.node_arrays[0]
     allowed, cap = array.limits, array.limits.max_price_per_hour
     known = {bucket.type: bucket.price_per_hour for bucket in snapshot.fleet.buckets}
@@ -135,8 +135,8 @@ def test_what_fits_on_any_allowed_mix_is_accepted(snapshot: Snapshot, mix: list[
 
 
 @settings(max_examples=examples(100))
-@given(worlds())
-def test_more_allowed_workers_never_refuse_more(snapshot: Snapshot) -> None:
+@given(snapshots())
+def test_a_higher_worker_limit_never_refuses_an_accepted_job(snapshot: Snapshot) -> None:
     assume(not refused(snapshot))
     (array,) = snapshot.policy.node_arrays
     assume(array.limits.max_workers > 0)

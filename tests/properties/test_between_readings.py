@@ -1,4 +1,4 @@
-"""Jobs move between `qstat` and `qhost`: read apart, they launch no more than some moment in between would have.
+"""Jobs move between `qstat` and `qhost`: the two readings launch no more than some state in between would have.
 
 Whatever was dispatched, ended or suspended in between is tried in every order in which it can have come about, since
 two readings do not tell which it was.
@@ -43,10 +43,10 @@ class Situation:
     jobs: tuple[tuple[int, int, str | None], ...]
     events: tuple[Event, ...] = ()
 
-    def after(self, events: Sequence[Event]) -> LivelyCluster | None:
+    def after(self, events: Sequence[Event]) -> MemoryCluster | None:
         """The cell after these; None where they cannot have come about so."""
         clock = Clock()
-        cluster = LivelyCluster(
+        cluster = MemoryCluster(
             FakeCloud(clock=clock, boot_delay=5.0), clock, {n: s for n, (s, _) in self.hosts.items()}
         )
         cluster.suspended = set()
@@ -56,8 +56,8 @@ class Situation:
         return cluster if all(map(cluster.happens, events)) else None
 
 
-class LivelyCluster(SimulatedCluster):
-    """Its jobs ask for memory too, its queue instances can be suspended, and the scheduler does as it is told."""
+class MemoryCluster(SimulatedCluster):
+    """Its jobs ask for memory too, its queue instances can be suspended, and the scheduler does what the test says."""
 
     memory: dict[str, int]
     asked: dict[int, int]
@@ -114,7 +114,7 @@ def launches(qstat: bytes, qhost: bytes, now: float) -> int:
     return launched(plan(replace(snapshot, cluster=replace(cluster, complexes=complexes)))).get(LARGE.name, 0)
 
 
-def moments(situation: Situation) -> Iterator[LivelyCluster]:
+def moments(situation: Situation) -> Iterator[MemoryCluster]:
     """Every state that the cell can have been in, whichever of the events came first."""
     for order in itertools.permutations(situation.events):
         for count in range(len(order) + 1):
@@ -148,7 +148,7 @@ def situations(draw: st.DrawFn) -> Situation:
 
 @settings(max_examples=examples(100))
 @given(situations())
-def test_no_more_is_launched_than_at_some_moment_between_the_reads(situation: Situation) -> None:
+def test_no_more_is_launched_than_for_some_state_between_the_two_reads(situation: Situation) -> None:
     first, last = situation.after(()), situation.after(situation.events)
     assert first is not None
     assert last is not None
@@ -159,7 +159,7 @@ def test_no_more_is_launched_than_at_some_moment_between_the_reads(situation: Si
 
 @settings(max_examples=examples(100))
 @given(situations())
-def test_what_is_only_dispatched_launches_no_more_than_before(situation: Situation) -> None:
+def test_dispatches_between_the_reads_do_not_increase_launches(situation: Situation) -> None:
     events = tuple(event for event in situation.events if event.what == "dispatch")
     first, last = situation.after(()), situation.after(events)
     assume(events and last is not None)

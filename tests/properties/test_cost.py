@@ -134,21 +134,21 @@ def test_rows_add_up_to_what_the_workers_cost(loses: bool, seed: int) -> None:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_every_user_pays_for_what_accounting_says_of_their_jobs(seed: int) -> None:
+def test_every_user_pays_for_their_jobs_as_in_accounting(seed: int) -> None:
     """Moment by moment, from the jobs themselves: never from what passes have kept."""
 
     def is_theirs(history: History) -> None:
         world = history.world
         ended = [job for job in world.jobs if job.ended <= history.now]
         if len(ended) < len(world.jobs):
-            return  # of those that run, qmaster's word of their begin counts
+            return  # of running jobs, the start time of qmaster counts
         expected = dict.fromkeys((payer.user for payer in PAYERS), 0.0)
         for machine in world.machines:
             if machine.worker_id not in history.known:
                 continue
             mine = [job for job in ended if job.host == machine.name and job.began >= machine.began]
             mine = [job for job in mine if job.ended <= machine.ended and job.began < history.now]
-            mine = [replace(job, ended=float(round(job.ended))) for job in mine]  # as accounting tells it
+            mine = [replace(job, ended=float(round(job.ended))) for job in mine]  # as accounting has it
             edges = sorted({edge for job in mine for edge in (job.began, job.ended)})
             for since, until in pairwise(edges):
                 there = [job for job in mine if job.began <= since and job.ended >= until]
@@ -165,7 +165,7 @@ def test_every_user_pays_for_what_accounting_says_of_their_jobs(seed: int) -> No
 
 @settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 2**32), by=st.sampled_from(BY))
-def test_what_is_shown_adds_up_to_the_shown_sum_in_every_form(seed: int, by: str) -> None:
+def test_shown_parts_add_up_to_the_shown_sum_in_every_format(seed: int, by: str) -> None:
     def adds_up(history: History) -> None:
         report = history.world.report(history.now, by)
         (table,) = report.tables
@@ -175,9 +175,9 @@ def test_what_is_shown_adds_up_to_the_shown_sum_in_every_form(seed: int, by: str
         assert sum(parts) == total
         unit = 10_000 if cost >= 1_000_000 else 100 if cost >= 10_000 else 1
         assert total == in_units([cost], unit)[1] * unit
-        told = document(report)["currencies"][0]
-        besides = 0 if by in ("type", "worker") else table.total.starting + table.total.idle
-        assert sum(round(row["cost"] * 1e6) for row in told["rows"]) + besides == round(told["cost"] * 1e6) == cost
+        shown = document(report)["currencies"][0]
+        others = 0 if by in ("type", "worker") else table.total.starting + table.total.idle
+        assert sum(round(row["cost"] * 1e6) for row in shown["rows"]) + others == round(shown["cost"] * 1e6) == cost
         lines = csv_text(report).splitlines()
         at = lines[0].split(",").index("cost")
         assert sum(round(float(line.split(",")[at]) * 1e6) for line in lines[1:]) == cost
@@ -187,7 +187,7 @@ def test_what_is_shown_adds_up_to_the_shown_sum_in_every_form(seed: int, by: str
 
 @settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 2**32), cut=st.floats(1, LONG).map(lambda at: round(at, 3)))
-def test_two_adjoining_times_add_up_to_the_whole(seed: int, cut: float) -> None:
+def test_the_costs_of_two_adjoining_periods_add_up_to_the_total(seed: int, cut: float) -> None:
     def adds_up(history: History) -> None:
         world, now = history.world, history.now
 

@@ -1,4 +1,4 @@
-"""A day of requests, with and without the process being killed again and again: it ends the same, hour by hour."""
+"""A day of requests, with and without repeated kills of the process: every hour ends in the same state."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def do(call: Call, world: World) -> None:
         now = world.clock.now
         if call.what == "update":
             expires_at = None if call.lasts is None else now + call.lasts
-            wanted = [target for target in call.targets if target.count or target.cores]
-            definitions = [BURST] if any(target.node_array == "burst" for target in wanted) else []
-            store.requests.update(call.name, "ann", now, expires_at, wanted, definitions)
+            requested = [target for target in call.targets if target.count or target.cores]
+            definitions = [BURST] if any(target.node_array == "burst" for target in requested) else []
+            store.requests.update(call.name, "ann", now, expires_at, requested, definitions)
         elif call.what == "jobs":
             world.cluster.submit(2, seconds=300)
         elif call.what == "create":
@@ -155,7 +155,7 @@ def directory() -> Iterator[Path]:
 
 
 @pytest.mark.thorough
-def test_a_day_of_requests_with_a_process_that_is_killed_ends_the_same_hour_by_hour(directory: Path) -> None:
+def test_a_day_of_requests_has_the_same_hourly_states_if_the_process_is_killed(directory: Path) -> None:
     undisturbed, hours = lived(directory / "undisturbed", seed=1)
     instants = len(undisturbed.instants.names)
     killing = frozenset(random.Random(1).sample(range(1, instants), 60))

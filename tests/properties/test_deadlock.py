@@ -1,7 +1,7 @@
 """Rule 6 over any history: whenever a job is deleted or held, a checker of its own confirms every clause.
 
-The checker keeps its own record of what was so at every look, and judges by brute force: every number of every allowed
-type, one by one. It uses plain values of `autoscaler.core`, and none of its judgement.
+The checker keeps its own record of the state at every observation, and judges by brute force: every number of every
+allowed type, one by one. It uses plain values of `autoscaler.core`, and none of its judgement.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Setting:
     limits: Limits = LIMITS[0]
     sold: int = 5
     """How many of the types the cloud knows."""
-    lacking: frozenset[int] = frozenset()
+    unavailable: frozenset[int] = frozenset()
     """Of these a quota forbids any."""
     persistent: int = 0
     """Slots of a persistent host; 0: there is none."""
@@ -76,8 +76,8 @@ class Setting:
     paused: bool = False
 
     def chosen(self) -> Setting:
-        """Without what passes by itself, and without types that are not allowed: who is lacking counts as there."""
-        return replace(self, lacking=frozenset(), paused=False, sold=len(self.types()))
+        """Without what is temporary, and without types that are not allowed: unavailable ones count as available."""
+        return replace(self, unavailable=frozenset(), paused=False, sold=len(self.types()))
 
     def types(self) -> list[tuple[int, int, float]]:
         """Cores, GiB and price of every allowed type."""
@@ -109,8 +109,8 @@ def fits(asked: Asked, hosts: list[tuple[int, int]]) -> bool:
             return sum(room >= 4 for room in rooms) >= -(-asked.slots // 4)
 
 
-def gigabytes(phantom: ProbeHost) -> int:
-    text = dict(phantom.complex_values)["h_vmem"]
+def gigabytes(probe: ProbeHost) -> int:
+    text = dict(probe.complex_values)["h_vmem"]
     return int(text[:-1]) * {"M": 2**20, "G": 2**30, "T": 2**40}[text[-1]] // GIB
 
 
@@ -131,7 +131,7 @@ class Deadlocks(RuleBasedStateMachine):
         self.silent = False
         self.number = len(jobs)
 
-    # -- the world -----------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.jobs) < 8)
     @rule(asked=ASKED)
@@ -156,7 +156,7 @@ class Deadlocks(RuleBasedStateMachine):
             case _:
                 del self.jobs[number]
 
-    @rule(data=st.data(), what=st.sampled_from(("cores", "limits", "sold", "lacking", "persistent", "pe")))
+    @rule(data=st.data(), what=st.sampled_from(("cores", "limits", "sold", "unavailable", "persistent", "pe")))
     def something_else_changes(self, data: st.DataObject, what: str) -> None:
         match what:
             case "cores":
@@ -165,8 +165,8 @@ class Deadlocks(RuleBasedStateMachine):
                 change = {"limits": data.draw(st.sampled_from(LIMITS))}
             case "sold":
                 change = {"sold": data.draw(st.sampled_from((0, 2, 4, 5, 5)))}
-            case "lacking":
-                change = {"lacking": data.draw(st.frozensets(st.integers(0, 4), max_size=3))}
+            case "unavailable":
+                change = {"unavailable": data.draw(st.frozensets(st.integers(0, 4), max_size=3))}
             case "persistent":
                 change = {"persistent": data.draw(st.sampled_from((0, 4, 20)))}
             case _:
@@ -174,7 +174,7 @@ class Deadlocks(RuleBasedStateMachine):
         self.setting = replace(self.setting, **change)
 
     @rule(what=st.sampled_from(("silent", "speaks", "speaks", "pause", "resume", "resume", "lose")))
-    def something_befalls_it(self, what: str) -> None:
+    def an_outage_pause_or_store_loss(self, what: str) -> None:
         match what:
             case "silent" | "speaks":
                 self.silent = what == "silent"
@@ -184,22 +184,22 @@ class Deadlocks(RuleBasedStateMachine):
                 self.memory, self.answers, self.given, self.record = Memory(), {}, {}, []
 
     @rule(seconds=st.sampled_from((0.0, 1.0, 5.0, 29.0, 31.0, 85.0, 1000.0)))
-    def look(self, seconds: float) -> None:
-        self._look(seconds)
+    def observe(self, seconds: float) -> None:
+        self._observe(seconds)
 
     @rule(last=st.integers(1, 4))
-    def some_quiet_looks(self, last: int) -> None:
+    def undisturbed_observations(self, last: int) -> None:
         """As a proof takes: the first, one far enough apart that asks, and those that follow the answer."""
         for seconds in (1.0, 85.0, *(1.0 for _ in range(last))):
-            self._look(seconds)
+            self._observe(seconds)
 
     @rule(last=st.integers(1, 2))
-    def other_quiet_looks(self, last: int) -> None:
-        self.some_quiet_looks(last)
+    def more_undisturbed_observations(self, last: int) -> None:
+        self.undisturbed_observations(last)
 
-    # -- one look ----------------------------------------------------------------------------------------------------
+    # -- one observation --------------------------------------------------------------------------------------------
 
-    def _look(self, seconds: float) -> None:
+    def _observe(self, seconds: float) -> None:
         self.now += seconds
         self.record.append((self.now, self.setting, dict(self.jobs)))
         made = plan(self._snapshot())
@@ -234,7 +234,7 @@ class Deadlocks(RuleBasedStateMachine):
             for number, asked in sorted(self.jobs.items())
         ]
         buckets = [
-            a_bucket(type_, problem="no quota" if number in set_.lacking else None)
+            a_bucket(type_, problem="no quota" if number in set_.unavailable else None)
             for number, type_ in enumerate(M5[: set_.sold])
         ]
         made = a_snapshot(
@@ -254,14 +254,14 @@ class Deadlocks(RuleBasedStateMachine):
         )
 
     def _answer(self, ask: AskGridEngine) -> None:
-        """As `qalter -w v` does: against all hosts that are there, were they empty, phantoms among them."""
-        phantoms = [(phantom.slots, gigabytes(phantom)) for phantom in ask.phantoms]
+        """As `qalter -w v` does: against all hosts that are there, were they empty, probe hosts among them."""
+        probes = [(probe.slots, gigabytes(probe)) for probe in ask.phantoms]
         own = [(self.setting.persistent, 10**6)] if self.setting.persistent else []
         for question in ask.questions:
             asked = self.jobs[question.job]
             possible = any(fits(asked, cluster) for cluster in self.setting.clusters())
-            found = fits(asked, [*own, *phantoms])
-            assert found or not possible, f"the phantoms {ask.phantoms} offer {asked} less than is allowed"
+            found = fits(asked, [*own, *probes])
+            assert found or not possible, f"the probe hosts {ask.phantoms} offer {asked} less than is allowed"
             answer = Answer.NONE if self.silent or asked.held else Answer.POSSIBLE if found else Answer.IMPOSSIBLE
             self.answers[question.job] = Finding(question.job, question.fingerprint, self.now, answer, "said")
             self.given.setdefault(question.job, []).append((self.now, answer))
@@ -286,16 +286,16 @@ class Deadlocks(RuleBasedStateMachine):
             if setting.chosen() != now_so.chosen() or jobs.get(job) != asked:
                 break
             since = at
-        assert self.now - since >= max(30.0, 2 * self.interval), "two looks apart, all of it unchanged"
+        assert self.now - since >= max(30.0, 2 * self.interval), "two observations apart, all of it unchanged"
         assert now_so.types(), "never on an empty catalogue"
         assert now_so.limits.max_workers > 0, "never where nothing is allowed at all"
-        assert not any(fits(asked, cluster) for cluster in now_so.clusters()), "never what could run"
+        assert not any(fits(asked, cluster) for cluster in now_so.clusters()), "never a satisfiable job"
         answers = [answer for at, answer in self.given.get(job, []) if at >= since]
         assert answers, "Grid Engine itself was asked since"
         assert answers[-1] is Answer.IMPOSSIBLE, "and said never"
 
     @invariant()
-    def little_is_remembered(self) -> None:
+    def only_recorded_jobs_are_suspected(self) -> None:
         if hasattr(self, "memory"):
             assert self.memory.suspicions.keys() <= {job for _, _, jobs in self.record for job in jobs}
 
@@ -312,7 +312,7 @@ class Deadlocks(RuleBasedStateMachine):
     most_cores=st.sampled_from((2, 4, 8, 16, 32)),
     sold=st.integers(1, 5),
 )
-def test_phantoms_offer_whatever_an_allowed_cluster_could(
+def test_probe_hosts_offer_whatever_an_allowed_cluster_could(
     asked: Asked, limits: Limits, most_cores: int, sold: int
 ) -> None:
     setting = Setting(most_cores, limits, sold)
@@ -323,10 +323,10 @@ def test_phantoms_offer_whatever_an_allowed_cluster_could(
     served = RequestReader(seen.cluster, seen.policy, frozenset()).read(seen.cluster.job_categories[0].ask)
     assume(isinstance(served, ReadRequest))
     assert isinstance(served, ReadRequest)
-    phantoms = probe_hosts_for([served.demand], allowed_by(seen.policy, seen.fleet.buckets, seen.cluster))
-    assert phantoms is not None
+    probes = probe_hosts_for([served.demand], allowed_by(seen.policy, seen.fleet.buckets, seen.cluster))
+    assert probes is not None
     possible = any(fits(asked, cluster) for cluster in setting.clusters())
-    assert fits(asked, [(phantom.slots, gigabytes(phantom)) for phantom in phantoms]) or not possible
+    assert fits(asked, [(probe.slots, gigabytes(probe)) for probe in probes]) or not possible
 
 
 TestDeadlocks: Any = Deadlocks.TestCase

@@ -1,5 +1,5 @@
 """Groups over any history of jobs, requests, shortages, partial answers, losses, lags and crashes: all of one or none,
-one instance type and zone, never an id twice, and what is wanted comes to be whole once its cloud has it.
+one instance type and zone, never an id twice, and requested groups become complete once the cloud has capacity.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ Kind = tuple[int, bool]
 OF_CORES: tuple[Kind, ...] = ((4, False), (8, False))
 BESIDE: tuple[Kind, ...] = (*OF_CORES, (4, True))
 """Groups of 4 cores and of 4 workers have one node array."""
-WANTED = st.dictionaries(st.sampled_from(OF_CORES), st.integers(0, 3)) | st.dictionaries(
+REQUESTED = st.dictionaries(st.sampled_from(OF_CORES), st.integers(0, 3)) | st.dictionaries(
     st.sampled_from(BESIDE), st.integers(0, 1)
 )
 
 
 @dataclass
 class GroupWorld(World):
-    """A world in which every waiting job asks for `mpi*`, and clouds have a stock of every bucket."""
+    """A cell in which every waiting job requests `mpi*`, and clouds have a stock of every bucket."""
 
     stock: dict[BucketKey, int] = field(default_factory=dict)
-    """How many are left; what is not named is plenty."""
+    """How many are left; buckets not named are unlimited."""
     groups: dict[str, str] = field(default_factory=dict)
     """Host → the group that it was enrolled in."""
     took_jobs: set[str] = field(default_factory=set)
-    """Groups of which a worker was ever let in."""
+    """Groups of which a worker was ever enabled."""
 
     def snapshot(self) -> Snapshot:
         seen = super().snapshot()
@@ -122,8 +122,8 @@ class GroupWorld(World):
                 del self.waiting[job]
                 break
 
-    def hear(self, name: str) -> None:
-        """Of the dead nothing is heard."""
+    def receive_load_report(self, name: str) -> None:
+        """A terminated machine sends no load report."""
         worker = self.worker_of(name)
         self.hosts[name].heard = worker is None or worker.exists
 
@@ -145,8 +145,8 @@ class GroupWorld(World):
         return found
 
 
-def asking(counts: dict[Kind, int]) -> Requests:
-    """One set that wants this many groups of each kind."""
+def requests_for(counts: dict[Kind, int]) -> Requests:
+    """One set that requests this many groups of each kind."""
     targets: list[Target] = []
     arrays: dict[str, ArrayDefinition] = {}
     for (size, of_workers), groups in counts.items():
@@ -167,7 +167,7 @@ def kind_of(worker: Worker) -> Kind:
     return int(worker.node_array.rpartition(":")[2]), is_of_workers(worker.group_id or "")
 
 
-def want_of(worker: Worker) -> int:
+def size_of(worker: Worker) -> int:
     size, of_workers = kind_of(worker)
     return size if of_workers else -(-size // worker.type.vcpus)
 
@@ -208,22 +208,22 @@ class Groups(RuleBasedStateMachine):
                 if worker.state is MachineState.PENDING:
                     world.boot(worker_id)
             for name in world.hosts:
-                world.hear(name)
+                world.receive_load_report(name)
             for job in set(world.running) if ending else ():
                 world.finish(job)
             world.dispatch()
             world.pass_time(step)
 
-    # -- the world ---------------------------------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.world.waiting) < 4)
     @rule(slots=st.sampled_from((2, 4, 8)))
     def submit(self, slots: int) -> None:
         self.world.submit(slots)
 
-    @rule(counts=WANTED)
+    @rule(counts=REQUESTED)
     def ask(self, counts: dict[Kind, int]) -> None:
-        self.world.requests = asking(counts)
+        self.world.requests = requests_for(counts)
 
     @rule(bucket=st.sampled_from(BUCKETS), left=st.integers(0, 3))
     def run_short(self, bucket: object, left: int) -> None:
@@ -256,7 +256,7 @@ class Groups(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def hear_one(self, data: st.DataObject) -> None:
-        self.world.hear(data.draw(st.sampled_from(sorted(self.world.hosts))))
+        self.world.receive_load_report(data.draw(st.sampled_from(sorted(self.world.hosts))))
 
     @precondition(lambda self: self.world.machines)
     @rule(data=st.data())
@@ -299,32 +299,32 @@ class Groups(RuleBasedStateMachine):
     def all_of_a_group_are_of_one_type_and_zone_and_no_more_than_make_it_whole(self) -> None:
         for members in self.world.members().values():
             assert len({(worker.type.name, worker.zone, worker.node_array) for worker in members}) == 1
-            assert len(members) <= want_of(members[0])
+            assert len(members) <= size_of(members[0])
 
     def teardown(self) -> None:
-        """Left alone, with machines to be had: what is wanted is whole, and nothing else is left."""
+        """Undisturbed, with capacity: requested groups are complete, and nothing else is left."""
         world = self.world
         world.stock.clear()
         world.overrides = Overrides()
-        world.pass_time(4000.0)  # every rest is over
+        world.pass_time(4000.0)  # every backoff is over
         targets = [target for live in world.requests.sets for target in live.targets]
-        wanted = Counter(
+        requested = Counter(
             {
                 (int(target.node_array.rpartition(":")[2]), target.group_count is not None): target.groups or 0
                 for target in targets
             }
         )
         marked = {note.host for note in world.memory.workers.values() if note.disabling is not None}
-        for name, host in world.hosts.items():  # what a lost store left disabled, a person has to enable
+        for name, host in world.hosts.items():  # a person has to enable what a lost store left disabled
             if host.disabled and name not in marked:
                 host.disabled = False
                 world.took_jobs.add(world.groups.get(name, ""))
         self.go_well(40, 40.0, ending=True)
         whole = Counter(
-            kind_of(members[0]) for members in world.members().values() if len(members) == want_of(members[0])
+            kind_of(members[0]) for members in world.members().values() if len(members) == size_of(members[0])
         )
         assert not world.waiting
-        assert whole == +wanted
+        assert whole == +requested
         assert sum(map(len, world.members().values())) == len([each for each in world.machines.values() if each.exists])
         settled = plan(world.snapshot())
         assert not settled.actions, "a settled world is changed"
@@ -357,21 +357,21 @@ def newly_disabled(action: Disable, seen: Snapshot) -> bool:
 
 
 def check_whole(action: Enable, seen: Snapshot, made: Plan, world: GroupWorld) -> None:
-    """All workers of a group that never took jobs are let in together, and all of it are there."""
+    """All workers of a group that never took jobs are enabled together, and all of them exist."""
     group = world.groups[action.host]
     if group in world.took_jobs:
         return
     members = [worker for worker in seen.fleet.workers if worker.group_id == group]
     enabled = {each.worker_id for each in made.actions if isinstance(each, Enable)}
-    assert len(enabled.intersection(worker.id for worker in members)) >= want_of(members[0])
+    assert len(enabled.intersection(worker.id for worker in members)) >= size_of(members[0])
 
 
 Groups.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=25, deadline=None)
 TestGroups = Groups.TestCase
 
 
-def test_no_worker_of_a_group_is_opened_alone_after_its_enrolment_was_cut_short_and_the_store_lost() -> None:
-    """The one that was enrolled looks as if a person had disabled it: it never took jobs for all that."""
+def test_no_single_worker_of_a_group_is_enabled_after_an_unfinished_enrolment_and_store_loss() -> None:
+    """The one that was enrolled looks as if a person had disabled it: it never took jobs."""
     history = Groups()
     history.ask({(8, False): 1})
     history.whole_pass()
@@ -380,7 +380,7 @@ def test_no_worker_of_a_group_is_opened_alone_after_its_enrolment_was_cut_short_
         history.world.boot(worker_id)
     history.a_pass_that_is_killed_half_way(up_to=1)
     (host,) = (name for name in history.world.hosts if name.startswith("w-"))
-    history.world.hear(host)
+    history.world.receive_load_report(host)
     history.lose_the_store()
     history.go_well(6, 16.0, ending=False)
     assert history.world.took_jobs == set()

@@ -1,5 +1,5 @@
-"""The same histories of groups where the image of a worker makes it an execution host: none is let in before it is all
-that it is to be, and what is wanted comes to be whole all the same.
+"""The same histories of groups where workers enrol themselves: none is enabled before it is complete, and requested
+groups become complete all the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.samples import examples
 
 @dataclass
 class ImageWorld(GroupWorld):
-    """A world in which machines make themselves hosts, disabled, and know neither values nor groups."""
+    """A cell in which machines enrol themselves, disabled, and know neither values nor groups."""
 
     given: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """Host → the values that it was given since."""
@@ -49,7 +49,7 @@ class ImageWorld(GroupWorld):
             case Enable():
                 worker = self.worker_of(action.host)
                 assert worker is not None
-                assert self.given.get(action.host), "it is let in with nothing of what its type has"
+                assert self.given.get(action.host), "it is enabled without the values of its type"
                 assert self.groups.get(action.host) == worker.group_id
             case Remove() if action.host in self.hosts and not self.hosts[action.host].jobs:
                 self.given.pop(action.host, None)
@@ -68,7 +68,7 @@ class GroupsByImage(Groups):
 
     @precondition(lambda self: self.world.hosts)
     @rule(data=st.data())
-    def a_person_lets_one_in(self, data: st.DataObject) -> None:
+    def a_person_enables_one(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.world.hosts)))
         self.world.hosts[name].disabled = False
         self.world.took_jobs.add(self.world.groups.get(name, ""))

@@ -1,6 +1,6 @@
-"""The service that callers talk to is killed with the loop: asked again, a short day goes and ends as undisturbed.
+"""The service that callers talk to is killed with the loop: with repeated requests a short day ends as undisturbed.
 
-The callers are as real ones: each asks again when it got no answer.
+Like real callers, each asks again when it got no answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DYNAMIC = {"Name": "dynamic_array", "Extends": "execute", "Dynamic": True, "Mach
 
 
 @dataclass(frozen=True)
-class Asked:
+class Update:
     """One caller's update, at an hour of the day."""
 
     hour: int
@@ -36,19 +36,19 @@ class Asked:
 
 
 DAY = (
-    Asked(1, "standard", ({"Name": "execute", "TargetCoreCount": 3},), 2.5 * HOUR),
-    Asked(2, "nightly", ({**DYNAMIC, "TargetCount": 1, "Configuration": {"version": 1}},), 5 * HOUR),
-    Asked(3, "nightly", ({**DYNAMIC, "TargetCount": 2, "Configuration": {"version": 2}},), 5 * HOUR),
-    Asked(4, "other", ({"Name": "execute", "TargetCount": 9},), 1.5 * HOUR),
-    Asked(5, "nightly", ({"Name": "execute", "TargetCount": 1},), 2 * HOUR),
-    Asked(6, "standard", ({"Name": "execute", "MachineType": "m5.xlarge", "TargetCoreCount": 5},), 1.5 * HOUR),
-    Asked(9, "standard", ({"Name": "execute", "MachineType": "m5.xlarge", "TargetCoreCount": 5},), 0.5 * HOUR),
+    Update(1, "standard", ({"Name": "execute", "TargetCoreCount": 3},), 2.5 * HOUR),
+    Update(2, "nightly", ({**DYNAMIC, "TargetCount": 1, "Configuration": {"version": 1}},), 5 * HOUR),
+    Update(3, "nightly", ({**DYNAMIC, "TargetCount": 2, "Configuration": {"version": 2}},), 5 * HOUR),
+    Update(4, "other", ({"Name": "execute", "TargetCount": 9},), 1.5 * HOUR),
+    Update(5, "nightly", ({"Name": "execute", "TargetCount": 1},), 2 * HOUR),
+    Update(6, "standard", ({"Name": "execute", "MachineType": "m5.xlarge", "TargetCoreCount": 5},), 1.5 * HOUR),
+    Update(9, "standard", ({"Name": "execute", "MachineType": "m5.xlarge", "TargetCoreCount": 5},), 0.5 * HOUR),
 )
 JOBS_AT = {2: 2, 6: 3}
-"""Hour → how many jobs are submitted then: the queue's own demand, beside the callers'."""
+"""Hour → how many jobs are submitted then: job demand, in addition to the callers' requests."""
 HOURS = 11
-AT_REST = 12
-"""Passes after which nothing moves any more."""
+SETTLED = 12
+"""Passes after which nothing changes any more."""
 DAYS, DEATHS = 2, 10
 """Days that are played, and how often each is killed, at instants at which the others are not."""
 
@@ -100,14 +100,14 @@ class Day:
         for hour in range(HOURS):
             if hour in JOBS_AT:
                 self.world.cluster.submit(JOBS_AT[hour], seconds=20)
-            for asked in DAY:
-                if asked.hour == hour:
-                    self._alive(partial(self._ask, asked))
-            for _ in range(AT_REST):
+            for update in DAY:
+                if update.hour == hour:
+                    self._alive(partial(self._ask, update))
+            for _ in range(SETTLED):
                 self._alive(self._pass)
             requests = self.loop.store.requests.load(self.world.clock.now)
-            wanted = [(one.name, one.targets) for one in requests.sets]
-            self.hours.append((seen(self.world), wanted, requests.arrays))
+            targets = [(one.name, one.targets) for one in requests.sets]
+            self.hours.append((seen(self.world), targets, requests.arrays))
             self.world.cluster.advance(HOUR - self.world.clock.now % HOUR)
         self.left = left_over(self.world, self.loop)
         self.loop.store.close()
@@ -116,13 +116,13 @@ class Day:
     def _pass(self) -> None:
         step(self.world, self.loop)
 
-    def _ask(self, asked: Asked) -> None:
+    def _ask(self, update: Update) -> None:
         ask(
             self.loop.store,
-            list(asked.arrays),
+            list(update.arrays),
             Caller("ann", self.world.clock.now, ("execute",)),
-            request_set=asked.request_set,
-            expiration_interval=asked.lasts,
+            request_set=update.request_set,
+            expiration_interval=update.lasts,
         )
 
 
@@ -139,7 +139,7 @@ def undisturbed() -> Day:
     return played()
 
 
-def test_a_day_of_requests_brings_what_is_asked_for_and_leaves_nothing(undisturbed: Day) -> None:
+def test_a_day_of_requests_launches_what_is_requested_and_leaves_nothing(undisturbed: Day) -> None:
     """What is there and idle serves a target, whatever type new ones would have; at most five are allowed."""
     small, large, made = ("execute", "m5.large"), ("execute", "m5.xlarge"), ("dynamic_array", "m5.xlarge")
     assert ([dict(machines) for machines, *_ in undisturbed.hours], undisturbed.left) == (
@@ -161,7 +161,7 @@ def test_a_day_of_requests_brings_what_is_asked_for_and_leaves_nothing(undisturb
 
 
 @pytest.mark.parametrize("day", range(DAYS))
-def test_killed_at_any_instant_it_goes_on_and_ends_the_same(undisturbed: Day, day: int) -> None:
+def test_killed_at_sampled_instants_the_day_ends_the_same(undisturbed: Day, day: int) -> None:
     between = len(undisturbed.instants.names) // (DAYS * DEATHS)
     chosen = frozenset(1 + between * (day + DAYS * death) for death in range(DEATHS))
     again = played(chosen)

@@ -1,5 +1,5 @@
-"""Rule 7 in any history: machines freeze, die, fall silent, are taken and replaced under their names, people interfere,
-and the autoscaler is killed anywhere. No job ever has two living processes, and in the end everything has ended.
+"""Rule 7 in any history: machines freeze, die, fall silent, are interrupted and replaced under their names, people
+interfere, and the autoscaler is killed anywhere. No job ever has two running processes, and in the end all is gone.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from autoscaler.core.policy import LostJobs
 from tests.samples import examples
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.autoscaler import POLICY, TAG, World, left_over, start, step
+from tests.simulated.failing_machines import FailingCluster, InterruptingProvider, NameReusingCloud
 from tests.simulated.killing import Instants, MortalRunner, mortal_store
-from tests.simulated.perils import ForgetfulCloud, NoticingProvider, PerilousCluster
 
 PATIENT = replace(POLICY, silence_timeout=60.0)
 FAST = Path("/dev/shm")
 
 
 class Lost(RuleBasedStateMachine):
-    """Drives a perilous world; the truth about processes is looked at after every step."""
+    """Drives a cell of failing machines; the truth about processes is checked after every step."""
 
     @initialize(lost_jobs=st.sampled_from(LostJobs))
     def begin(self, lost_jobs: LostJobs) -> None:
         self.directory = tempfile.TemporaryDirectory(dir=FAST if FAST.is_dir() else None, prefix="sge-autoscaler-test-")
         world = World(Path(self.directory.name) / "store.sqlite", policy=replace(PATIENT, lost_jobs=lost_jobs))
-        world.cloud = ForgetfulCloud(clock=world.clock, boot_delay=world.boot_delay)
-        self.cluster = PerilousCluster(world.cloud, world.clock, {"h1": 1})
+        world.cloud = NameReusingCloud(clock=world.clock, boot_delay=world.boot_delay)
+        self.cluster = FailingCluster(world.cloud, world.clock, {"h1": 1})
         self.cluster.begin()
         world.cluster = self.cluster
         self.world, self.instants = world, Instants()
@@ -51,7 +51,7 @@ class Lost(RuleBasedStateMachine):
     def _start(self) -> None:
         self.instants.killing = frozenset()
         store = mortal_store(self.world.store_file, self.instants)
-        provider = NoticingProvider(self.world.provider(), self.instants)
+        provider = InterruptingProvider(self.world.provider(), self.instants)
         self.loop = start(self.world, store=store, runner=MortalRunner(self.cluster, self.instants), provider=provider)
 
     def _pass(self) -> None:
@@ -74,7 +74,7 @@ class Lost(RuleBasedStateMachine):
         self.instants.killing = frozenset()
 
     @rule(seconds=st.sampled_from((4.0, 30.0, 90.0, 700.0)))
-    def nobody_looks(self, seconds: float) -> None:
+    def time_passes_without_observation(self, seconds: float) -> None:
         self.cluster.advance(seconds)
 
     # -- work and people -----------------------------------------------------------------------------------------------
@@ -92,14 +92,14 @@ class Lost(RuleBasedStateMachine):
         host = data.draw(st.sampled_from(sorted(self.cluster.workers)))
         self.cluster.switch(off, f"*@{host}")
 
-    # -- perils --------------------------------------------------------------------------------------------------------
+    # -- failures --------------------------------------------------------------------------------------------------
 
     def _living(self) -> list[str]:
         return sorted(machine.id for machine in self.world.cloud.living(TAG))
 
     @precondition(lambda self: self._living())
     @rule(data=st.data(), how=st.sampled_from(("freeze", "thaw", "mute", "unmute", "kill", "withdraw")))
-    def strike(self, data: st.DataObject, how: str) -> None:
+    def machine_fails(self, data: st.DataObject, how: str) -> None:
         machine, truth = data.draw(st.sampled_from(self._living())), self.cluster.truth
         match how:
             case "freeze":
@@ -117,7 +117,7 @@ class Lost(RuleBasedStateMachine):
 
     @precondition(lambda self: self._living())
     @rule(data=st.data(), seconds=st.sampled_from((5.0, 40.0, 120.0)), kind=st.sampled_from(("terminate", "rebalance")))
-    def give_notice(self, data: st.DataObject, seconds: float, kind: str) -> None:
+    def give_interruption_notice(self, data: st.DataObject, seconds: float, kind: str) -> None:
         machine = data.draw(st.sampled_from(self._living()))
         self.world.cloud.notices.append(Interruption(machine, self.world.clock.now + seconds, kind))
 
@@ -134,7 +134,7 @@ class Lost(RuleBasedStateMachine):
             assert len(self._living()) <= PATIENT.node_arrays[0].limits.max_workers
 
     def calm_down(self) -> None:
-        """No more perils: what can end ends, and nothing of ours is left anywhere."""
+        """No more failures: all jobs end, and nothing of ours is left anywhere."""
         cluster = self.cluster
         cluster.truth.frozen.clear()
         cluster.truth.mute.clear()
@@ -144,14 +144,14 @@ class Lost(RuleBasedStateMachine):
         for number in range(200):
             self._pass()
             if number % 20 == 10:
-                self._operator_mends()
+                self._operator_cleans_up()
             if all(job.ended for job in cluster.jobs) and not left_over(self.world, self.loop):
                 break
         assert cluster.truth.twice == []
         unended = [(job.number, job.host, job.starts) for job in cluster.jobs if not job.ended]
         assert (unended, left_over(self.world, self.loop)) == ([], [])
 
-    def _operator_mends(self) -> None:
+    def _operator_cleans_up(self) -> None:
         """As the reports ask: lost jobs that may not start again are deleted, hosts disabled by hand are enabled."""
         cluster = self.cluster
         for job in cluster.jobs:

@@ -31,7 +31,7 @@ def test_a_host_disabled_by_a_person_right_after_we_enabled_it_stays_disabled(tm
     assert host in world.cluster.disabled
 
 
-def test_a_host_enabled_by_a_person_right_after_we_disabled_it_is_kept_until_idle_anew(tmp_path: Path) -> None:
+def test_a_host_enabled_by_a_person_right_after_we_disabled_it_is_not_disabled_again(tmp_path: Path) -> None:
     world = World(tmp_path / "store.sqlite")
     world.cluster.submit(1, seconds=30)
     loop = start(world)

@@ -1,5 +1,5 @@
 """In any history every step of a worker has its row in the table of transitions, and its phases follow the rows:
-machines freeze, die, fall silent and are taken, people interfere, and the autoscaler is killed anywhere.
+machines freeze, die, fall silent and are interrupted, people interfere, and the autoscaler is killed anywhere.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from hypothesis import settings
 from hypothesis.stateful import initialize
 
 from autoscaler.core.workers.phases import Phase
-from tests.core.transition_rows import by_its_row, phases_after, recorded_steps, told
+from tests.core.transition_rows import by_its_row, described, phases_after, recorded_steps
 from tests.properties.test_lost import Lost
 from tests.samples import examples
 
 
 class Histories(Lost):
-    """The same world; after every pass the steps are compared with the table."""
+    """The same cell; after every pass the steps are compared with the table."""
 
     @initialize()
     def begin_with_no_worker(self) -> None:
@@ -28,8 +28,8 @@ class Histories(Lost):
         expected = getattr(self, "expected", {})
         for step in steps:
             worker_id, phase = step.worker.worker.id, step.worker.phase
-            assert by_its_row(step), told(step)
-            assert phase in expected.get(worker_id, {phase}), f"{phase} does not follow: {told(step)}"
+            assert by_its_row(step), described(step)
+            assert phase in expected.get(worker_id, {phase}), f"{phase} does not follow: {described(step)}"
             expected[worker_id] = phases_after(step)
 
 

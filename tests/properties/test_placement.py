@@ -1,4 +1,4 @@
-"""Placement never overcommits, never does worse with more hosts, and does not mind the order in which demand comes."""
+"""Placement never overcommits, never places less with more hosts, and does not depend on the order of demand."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def demands(draw: st.DrawFn, *, spread: bool) -> Demand:
     if spread and draw(st.booleans()):
         per_host = draw(st.sampled_from((None, 1, 2)))
         slots = draw(st.integers(2, 6))
-        return Demand(POOL, slots - slots % (per_host or 1), per_host, **draw(asked(("per_slot", "once_a_host"))))
+        return Demand(POOL, slots - slots % (per_host or 1), per_host, **draw(requested(("per_slot", "once_a_host"))))
     slots = draw(st.integers(1, 4))
     exclusive = draw(st.integers(0, 5)) == 0
-    return Demand(POOL, slots, slots, exclusive=exclusive, **draw(asked(("per_slot", "per_job", "once_a_host"))))
+    return Demand(POOL, slots, slots, exclusive=exclusive, **draw(requested(("per_slot", "per_job", "once_a_host"))))
 
 
 amounts = st.sampled_from(((), (), (("mem", 1),), (("mem", 2),), (("mem", 0.5),)))
 
 
-def asked(ways: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
+def requested(ways: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
     """A complex counts in one of these ways."""
     return st.builds(lambda way, amount: {way: amount}, st.sampled_from(ways), amounts)
 
@@ -43,12 +43,12 @@ def as_hosts(parts: list[tuple[int, int, bool]]) -> list[Host]:
     ]
 
 
-def wants(*, spread: bool) -> st.SearchStrategy[list[tuple[Demand, int]]]:
+def demand_lists(*, spread: bool) -> st.SearchStrategy[list[tuple[Demand, int]]]:
     return st.lists(st.tuples(demands(spread=spread), st.integers(0, 3)), max_size=3)
 
 
-@given(wants(spread=True), st.lists(host, max_size=3))
-def test_what_is_placed_can_really_be_placed(
+@given(demand_lists(spread=True), st.lists(host, max_size=3))
+def test_a_placement_is_possible_by_brute_force(
     wanted: list[tuple[Demand, int]], parts: list[tuple[int, int, bool]]
 ) -> None:
     placed = place(wanted, as_hosts(parts)).placed
@@ -56,8 +56,8 @@ def test_what_is_placed_can_really_be_placed(
     assert fits([[slots, memory, empty] for slots, memory, empty in parts], tasks)
 
 
-@given(wants(spread=False), st.lists(host, max_size=4), host)
-def test_one_more_host_never_serves_less(
+@given(demand_lists(spread=False), st.lists(host, max_size=4), host)
+def test_one_more_host_never_places_fewer_tasks(
     wanted: list[tuple[Demand, int]], parts: list[tuple[int, int, bool]], more: tuple[int, int, bool]
 ) -> None:
     without, with_it = (sum(place(wanted, as_hosts(some)).placed) for some in (parts, [*parts, more]))
@@ -65,20 +65,20 @@ def test_one_more_host_never_serves_less(
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), amounts), min_size=1, max_size=3), st.lists(host, max_size=3))
-def test_what_lacks_is_exactly_what_a_new_host_must_have(
+def test_the_unmet_slots_are_exactly_what_a_new_host_must_have(
     asked: list[tuple[int, tuple[tuple[str, float], ...]]], parts: list[tuple[int, int, bool]]
 ) -> None:
     wanted = [(Demand(POOL, slots, None, per_slot=each), 1) for slots, each in asked]
-    board = OpenPlacement(as_hosts(parts))
-    unmet = [(demand, lacks) for (demand, _), lacks in zip(wanted, board.place(wanted).unmet, strict=True)]
-    lacking = sum(board.unmet_pieces(unmet))
-    enough, less = (Host("new", {"q": slots}, (("mem", 100),)) for slots in (lacking, lacking - 1))
-    assert board.with_new(enough, 1).place(unmet).complete
-    assert not lacking or not board.with_new(less, 1).place(unmet).complete
+    placement = OpenPlacement(as_hosts(parts))
+    unmet = [(demand, missing) for (demand, _), missing in zip(wanted, placement.place(wanted).unmet, strict=True)]
+    missing_slots = sum(placement.unmet_pieces(unmet))
+    enough, less = (Host("new", {"q": slots}, (("mem", 100),)) for slots in (missing_slots, missing_slots - 1))
+    assert placement.with_new(enough, 1).place(unmet).complete
+    assert not missing_slots or not placement.with_new(less, 1).place(unmet).complete
 
 
-@given(wants(spread=True), st.lists(host, max_size=3))
-def test_the_order_of_demand_makes_no_difference(
+@given(demand_lists(spread=True), st.lists(host, max_size=3))
+def test_the_order_of_demand_does_not_change_how_many_tasks_are_placed(
     wanted: list[tuple[Demand, int]], parts: list[tuple[int, int, bool]]
 ) -> None:
     forth, back = place(wanted, as_hosts(parts)), place(wanted[::-1], as_hosts(parts))
@@ -86,7 +86,7 @@ def test_the_order_of_demand_makes_no_difference(
 
 
 @given(demands(spread=False), st.integers(0, 6), st.lists(host, max_size=3))
-def test_of_one_kind_of_demand_as_much_is_placed_as_can_be(
+def test_a_single_demand_is_placed_as_often_as_possible(
     demand: Demand, count: int, parts: list[tuple[int, int, bool]]
 ) -> None:
     placed = place([(demand, count)], as_hosts(parts)).placed[0]
@@ -94,7 +94,7 @@ def test_of_one_kind_of_demand_as_much_is_placed_as_can_be(
 
 
 def fits(hosts: list[list[int | float | bool]], tasks: list[Demand]) -> bool:
-    """By trying every way: whether all these tasks can stand on these hosts (slots, memory, empty) together."""
+    """By trying every way: whether all these tasks fit on these hosts (slots, memory, empty) together."""
     if not tasks:
         return True
     return any(fits(after, tasks[1:]) for after in _ways(hosts, tasks[0]))

@@ -1,4 +1,4 @@
-"""Whatever one job, host, queue, worker, bucket or request brings, the pass goes on without it, and names it."""
+"""Whatever odd value one job, host, queue, worker, bucket or request has, the pass goes on without it, and names it."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     an_order,
+    details_of,
     jobs,
-    looked_at,
 )
 from tests.properties.poison import Path, leaves, planted, poisons_for
 from tests.samples import examples
 
 ORDINARY = 1
-"""The job that has nothing to do with any of it."""
+"""The job that is unrelated to all of it."""
 BUSY = "busy"
 
 
@@ -98,7 +98,7 @@ def world() -> Snapshot:
         a_bucket(X2LARGE, node_array="spare"),
         a_failure(X2LARGE, zone="b"),
         a_quota(QuotaRule({"slots": "500"}, users=("bob",), each=frozenset({"users"}))),
-        looked_at(3, concurrency=4),
+        details_of(3, concurrency=4),
         memory,
         queues={"main.q": queue, "other.q": Queue("other.q", ("h1",), 2)},
         global_consumables={"lic": "9"},
@@ -133,8 +133,8 @@ LEAVES = [
 
 
 @st.composite
-def odd_worlds(draw: st.DrawFn) -> tuple[Path, object]:
-    """Where the poison stands, and what it is."""
+def odd_values(draw: st.DrawFn) -> tuple[Path, object]:
+    """The path of the poison, and its value."""
     path, value = draw(st.sampled_from(LEAVES))
     return path, draw(st.sampled_from(poisons_for(value)))
 
@@ -161,8 +161,8 @@ def remember(snapshot: Snapshot, made: Plan) -> None:
             loop._remember(Pass(cast("Any", SimpleNamespace(snapshot=snapshot, timings={})), made, ()))
 
 
-def told(snapshot: Snapshot, made: Plan) -> str:
-    """All that is told of a plan, as the service and its commands tell it: none of it may fail, all of it is JSON."""
+def reported(snapshot: Snapshot, made: Plan) -> str:
+    """All that the service and its commands report of a plan: none of it may fail, all of it is JSON."""
     remember(snapshot, made)
     snapshot = readable(snapshot)
     observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
@@ -173,10 +173,10 @@ def told(snapshot: Snapshot, made: Plan) -> str:
     return json.dumps(parts, allow_nan=False)
 
 
-def test_the_world_is_what_it_is_meant_to_be() -> None:
+def test_the_example_snapshot_launches_and_can_be_reported() -> None:
     made = plan(WORLD)
     assert any(isinstance(action, Launch) for action in made.actions)
-    assert told(WORLD, made)
+    assert reported(WORLD, made)
 
 
 BEFORE = plan(WORLD)
@@ -188,7 +188,7 @@ def is_unreadable(value: object, poison: object) -> bool:
     return isinstance(poison, int | float) and not 0 <= poison <= 10**19
 
 
-def its_own(path: Path) -> tuple[set[int], set[str]]:
+def affected_by(path: Path) -> tuple[set[int], set[str]]:
     """Jobs and hosts that a poison at this path belongs to."""
     if path[:2] == ("cluster", "job_categories"):
         return set(WORLD.cluster.job_categories[int(str(path[2]))].jobs), set()
@@ -208,12 +208,12 @@ MATTERS_TO_ALL = (
     ("memory", "rests"),
     ("fleet", "orders"),
 )
-"""What is said of the queue and PE of the ordinary job itself, what the brake counts, what rests, what is coming."""
+"""Queue and PE of the ordinary job itself, what the circuit breaker counts, backoffs, what is coming."""
 
 
 @settings(max_examples=examples(60))
-@given(odd_worlds())
-def test_one_odd_value_costs_nobody_else_anything(odd: tuple[Path, object]) -> None:
+@given(odd_values())
+def test_one_odd_value_affects_nothing_else(odd: tuple[Path, object]) -> None:
     path, poison = odd
     snapshot = planted(WORLD, path, poison)
     judge(path, poison, snapshot, plan(snapshot))
@@ -231,7 +231,7 @@ def test_one_odd_value_costs_nobody_else_anything(odd: tuple[Path, object]) -> N
     ),
     ids=("complex", "time", "order", "a type's size", "half a character", "a digit that is none"),
 )
-def test_what_was_once_found_costs_nobody_else_anything(last: str, poison: object) -> None:
+def test_an_odd_value_found_before_affects_nothing_else(last: str, poison: object) -> None:
     places = {
         "name": ("cluster", "complexes"),
         "submitted": ("cluster", "job_categories"),
@@ -247,16 +247,16 @@ def test_what_was_once_found_costs_nobody_else_anything(last: str, poison: objec
 
 def judge(path: Path, poison: object, snapshot: Snapshot, made: Plan) -> None:
     value = next(value for one, value in LEAVES if one == path)
-    jobs_of_it, hosts_of_it = its_own(path)
-    said = told(snapshot, made)
+    jobs_of_it, hosts_of_it = affected_by(path)
+    report = reported(snapshot, made)
     others = {job for category in WORLD.cluster.job_categories for job in category.jobs} - jobs_of_it
     assert others <= {job for verdict in made.job_categories for job in verdict.jobs}
-    let_go = {action.worker_id for action in made.actions if isinstance(action, Remove | Terminate)}
+    removed = {action.worker_id for action in made.actions if isinstance(action, Remove | Terminate)}
     if path[0] != "fleet":
-        assert not let_go & BUSY_WORKERS, let_go
+        assert not removed & BUSY_WORKERS, removed
     if is_unreadable(value, poison):
-        assert not {worker.removeprefix("i-") for worker in let_go} & hosts_of_it
-        assert "cannot read" in said, "not told"
+        assert not {worker.removeprefix("i-") for worker in removed} & hosts_of_it
+        assert "cannot read" in report, "not reported"
     # A worker of a million cores is beyond every limit: nothing may be launched beside it.
     if ORDINARY in others and path[:2] not in MATTERS_TO_ALL and path[-1] != "vcpus":
         assert any(isinstance(action, Launch) for action in made.actions), "no launch"

@@ -1,4 +1,4 @@
-"""Whatever keeps jobs from starting on workers that come: launches become rare. Where launches help, none waits."""
+"""Whatever prevents jobs from starting on new workers, launches become rare; if launches help, none is delayed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.snapshot import Plan
 from autoscaler.store import encoding
 from tests.core.building import NOW
-from tests.properties.barren import BOOT, Barren, Cause
+from tests.properties.unhelpful_launches import BOOT, Cause, UnhelpfulLaunches
 from tests.samples import examples
 
 HOUR = 3600.0
-BARREN = (Cause.ALARM, Cause.CALENDAR, Cause.ERROR, Cause.NO_SLOTS, Cause.DIES)
+CAUSES = (Cause.ALARM, Cause.CALENDAR, Cause.ERROR, Cause.NO_SLOTS, Cause.DIES)
 HELD_BACK = {Code.LAUNCHES_DID_NOT_HELP, Code.LAUNCH_AWAITED, Code.PROTECTED_MODE}
 
 
 @dataclass
-class Restarted(Barren):
+class Restarted(UnhelpfulLaunches):
     """Every pass is a new process: only what the store keeps of its memory is left."""
 
     def decide(self) -> Plan:
@@ -46,11 +46,11 @@ def most(hours: float, deletions: int) -> int:
 @given(
     slots=st.lists(st.integers(1, 4), min_size=1, max_size=4),
     owners=st.lists(st.sampled_from(("ann", "bob")), min_size=4, max_size=4),
-    causes=st.lists(st.sampled_from(BARREN), min_size=1, max_size=4),
+    causes=st.lists(st.sampled_from(CAUSES), min_size=1, max_size=4),
     poll=st.sampled_from((60.0, 90.0, 110.0)),
     deleted=st.sets(st.integers(0, 4), max_size=2),
 )
-def test_where_no_launch_helps_launches_of_a_category_are_few(
+def test_launches_for_a_category_are_few_if_none_helps(
     slots: list[int], owners: list[str], causes: list[Cause], poll: float, deleted: set[int]
 ) -> None:
     world = Restarted()
@@ -76,15 +76,15 @@ def test_where_no_launch_helps_launches_of_a_category_are_few(
     arrivals=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 4), st.sampled_from(("ann", "bob"))), max_size=30),
     poll=st.sampled_from((10.0, 30.0)),
 )
-def test_where_launches_help_none_ever_waits(arrivals: list[tuple[int, int, str]], poll: float) -> None:
+def test_no_launch_is_delayed_if_launches_help(arrivals: list[tuple[int, int, str]], poll: float) -> None:
     world = Restarted(cause=Cause.NONE)
     for number in range(60):
         for at, slots, owner in arrivals:
             if at == number:
                 world.ask(slots, owner)
         world.step(poll)
-    told = {code for made in world.told for code in codes(made)}
-    assert not told & HELD_BACK
+    reported = {code for made in world.plans for code in codes(made)}
+    assert not reported & HELD_BACK
     assert not any(array.categories for array in world.memory.protected.values())
 
 
@@ -99,7 +99,7 @@ def _codes(reason: Reason) -> set[Code]:
 
 
 @pytest.mark.thorough
-def test_jobs_that_each_ask_for_something_else_neither_fill_the_memory_nor_bring_launch_after_launch() -> None:
+def test_many_categories_neither_fill_memory_nor_cause_launch_after_launch() -> None:
     world = Restarted(cause=Cause.ALARM)
     for _ in range(REMEMBERED + 10):
         world.ask(1)
@@ -112,8 +112,8 @@ def test_jobs_that_each_ask_for_something_else_neither_fill_the_memory_nor_bring
     assert len(encoding.write(grown)) - len(encoding.write(Memory())) < 60_000
 
 
-def distinct(world: Barren) -> None:
-    """Every job of this world asks for a run time of its own."""
+def distinct(world: UnhelpfulLaunches) -> None:
+    """Every job requests an amount of memory of its own."""
     job_categories = world._job_categories
 
     def asking() -> list[object]:

@@ -1,4 +1,4 @@
-"""However many workers look broken, and for however long: few are quarantined, and each gets its chance in the end."""
+"""However many workers seem broken, and for however long: few are quarantined at a time, and in the end all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autoscaler.core.snapshot import Snapshot
 from tests.core.building import NOW, AWorker, a_snapshot, a_worker
 from tests.samples import examples
 
-KINDS = ("well", "black hole", "sick", "in error")
+KINDS = ("well", "black hole", "unhealthy", "in error")
 PASSES = 10
 
 
@@ -31,13 +31,13 @@ def evidence(kinds: list[str], now: float) -> Evidence:
     health = {
         f"i-w{n}": Health(f"i-w{n}", now - 5, healthy=False, sick_since=now - 65)
         for n, kind in enumerate(kinds)
-        if kind == "sick"
+        if kind == "unhealthy"
     }
     return Evidence(failures=tuple(failures), health=health)
 
 
 def world(kinds: list[str], quarantined: set[str], now: float, before: Memory | None) -> Snapshot:
-    """All run a job; whoever is quarantined is closed."""
+    """All run a job; quarantined ones are disabled."""
     things: list[AWorker] = []
     for n, kind in enumerate(kinds):
         name = f"w{n}"
@@ -50,7 +50,7 @@ def world(kinds: list[str], quarantined: set[str], now: float, before: Memory | 
 
 @settings(max_examples=examples(20), deadline=None)
 @given(kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=9), step=st.sampled_from((60.0, 300.0, WINDOW)))
-def test_no_more_than_a_share_is_quarantined_in_any_window(kinds: list[str], step: float) -> None:
+def test_at_most_a_share_of_workers_is_quarantined_in_any_window(kinds: list[str], step: float) -> None:
     quarantined: dict[str, float] = {}
     memory: Memory | None = None
     for number in range(PASSES):

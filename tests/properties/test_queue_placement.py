@@ -61,7 +61,7 @@ def demands(draw: st.DrawFn) -> Demand:
 
 
 @given(st.lists(st.tuples(demands(), st.integers(0, 3)), max_size=3), st.lists(hosts, max_size=2))
-def test_what_is_placed_in_two_queues_can_really_be_placed(
+def test_a_placement_in_two_queues_is_possible_by_brute_force(
     wanted: list[tuple[Demand, int]], states: list[HostState]
 ) -> None:
     placed = place(wanted, [state.offered(f"h{at}") for at, state in enumerate(states)]).placed
@@ -71,7 +71,7 @@ def test_what_is_placed_in_two_queues_can_really_be_placed(
 
 @lru_cache(maxsize=4096)
 def fits(states: tuple[HostState, ...], tasks: tuple[Demand, ...]) -> bool:
-    """By trying every way: whether all these tasks can stand on these hosts together."""
+    """By trying every way: whether all these tasks fit on these hosts together."""
     return not tasks or any(fits(after, tasks[1:]) for after in set(_ways(states, tasks[0])))
 
 

@@ -1,4 +1,4 @@
-"""Under any requests of callers the rules hold; and where limits allow it, exactly what is asked for is there."""
+"""Under any requests of callers the rules hold; and within limits exactly the requested workers exist."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from tests.samples import examples
 NAMES = ("burst", "night", "standard")
 ARRAYS = ("execute", "fast", "slow")
 CORES = 4
-"""Of every worker of this world."""
+"""Of every worker."""
 MOST_SLOW = 2
 
 targets = st.builds(Target, st.sampled_from(ARRAYS), count=st.integers(0, 3)) | st.builds(
     Target, st.sampled_from(ARRAYS), cores=st.integers(0, 10)
 )
-wishes = st.lists(targets, max_size=3, unique_by=lambda target: target.node_array)
+target_lists = st.lists(targets, max_size=3, unique_by=lambda target: target.node_array)
 EXECUTE = ArrayDefinition("execute")
 FAST, SLOW = ArrayDefinition("fast", dynamic=True), ArrayDefinition("slow", dynamic=True, max_count=MOST_SLOW)
-OF_NO_USE = frozenset({Code.IDLE, Code.SWAP, Code.ASKED_TO_STOP, Code.REBALANCE_RECOMMENDED})
-"""Why workers leave whom nobody keeps."""
+UNNEEDED = frozenset({Code.IDLE, Code.SWAP, Code.ASKED_TO_STOP, Code.REBALANCE_RECOMMENDED})
+"""Reasons for which unneeded workers leave."""
 
 
 def asked(sets: Sequence[RequestSet], keeping: Set[tuple[str, str]] = frozenset(), **more: Any) -> Requests:
-    """What the store makes of these sets: arrays that none names are not wanted. `keeping`: which set keeps the workers
-    of which array alive, while it names that.
+    """What the store makes of these sets: arrays that none names are not requested. `keeping`: which set keeps the
+    workers of which array alive, while it names that.
     """
     naming = {(each.name, target.node_array) for each in sets for target in each.targets}
     held = {array: tuple((name, True) for name, kept in sorted(naming & keeping) if kept == array) for array in ARRAYS}
@@ -59,13 +59,13 @@ def asked(sets: Sequence[RequestSet], keeping: Set[tuple[str, str]] = frozenset(
 
 
 class RulesUnderRequests(Rules):
-    """The same world, with callers in it."""
+    """The same cell, with callers."""
 
     keeping: frozenset[tuple[str, str]] = frozenset()
 
     # -- callers ---------------------------------------------------------------------------------------------------
 
-    @rule(name=st.sampled_from(NAMES), wanted=wishes, lasts=st.sampled_from((None, 30.0, 300.0)))
+    @rule(name=st.sampled_from(NAMES), wanted=target_lists, lasts=st.sampled_from((None, 30.0, 300.0)))
     def update(self, name: str, wanted: list[Target], lasts: float | None) -> None:
         world = self.world
         others = [each for each in self.live() if each.name != name]
@@ -78,7 +78,7 @@ class RulesUnderRequests(Rules):
         self.ask(*self.live())
 
     @rule()
-    def time_is_over_for_some(self) -> None:
+    def drop_expired_sets(self) -> None:
         self.ask(*self.live())
 
     @precondition(lambda self: len(self.world.requests.nodes) < 3)
@@ -122,7 +122,7 @@ class RulesUnderRequests(Rules):
 
     def decide(self) -> Plan:
         world = self.world
-        told = {
+        stopping = {
             worker_id
             for worker_id, note in world.memory.workers.items()
             if note.disabling is Disabling.AUTO_STOP and not note.stop_undone
@@ -130,10 +130,10 @@ class RulesUnderRequests(Rules):
         kept = {array.name for array in world.snapshot().policy.node_arrays if array.keep_alive}
         safe = {worker_id for worker_id, worker in world.machines.items() if worker.node_array in kept}
         made = super().decide()
-        leave = {action.worker_id for action in made.actions if isinstance(action, Disable) and of_no_use(action)}
-        assert safe.isdisjoint(leave), "who is kept alive does not leave for want of use"
+        leave = {action.worker_id for action in made.actions if isinstance(action, Disable) and is_unneeded(action)}
+        assert safe.isdisjoint(leave), "kept-alive workers do not leave as unneeded"
         enabled = {action.worker_id for action in made.actions if isinstance(action, Enable)}
-        assert told.isdisjoint(enabled), "who was told that it stops is not let in again"
+        assert stopping.isdisjoint(enabled), "a stopping worker is not enabled again"
         launched = Counter(node for action in made.actions if isinstance(action, Launch) for node in action.nodes)
         assert all(count == 1 for count in launched.values()), "one worker a node"
         assert launched.keys().isdisjoint(bindings(list(world.orders.values()))), "a node gets one worker only"
@@ -150,15 +150,15 @@ TestRulesUnderRequests: Any = RulesUnderRequests.TestCase
 TestRulesUnderRequests.settings = settings(max_examples=examples(40), stateful_step_count=40)
 
 
-def of_no_use(action: Disable) -> bool:
-    return action.reason.code in OF_NO_USE
+def is_unneeded(action: Disable) -> bool:
+    return action.reason.code in UNNEEDED
 
 
-# -- what is asked for is there ----------------------------------------------------------------------------------------
+# -- requested workers exist -------------------------------------------------------------------------------------------
 
 
 def served(*wanted: Sequence[Target], world: World | None = None, rounds: int = 30) -> World:
-    """A world in which these sets were asked for, and all went well for a while."""
+    """A cell in which these sets were requested, and all went well for a while."""
     world = world or World()
     names = NAMES[: len(wanted)]
     sets = [RequestSet(name, "ann", world.now, None, tuple(some)) for name, some in zip(names, wanted, strict=True)]
@@ -170,13 +170,13 @@ def served(*wanted: Sequence[Target], world: World | None = None, rounds: int = 
         for worker_id in list(world.machines):
             world.boot(worker_id)
         for name in world.hosts:
-            world.hear(name)
+            world.receive_load_report(name)
         world.pass_time(20.0)
     return world
 
 
 def needed(*wanted: Sequence[Target]) -> dict[str, int]:
-    """Workers of each array that these sets want together."""
+    """Workers of each array that these sets request together."""
     found: dict[str, int] = {}
     for array in ARRAYS:
         mine = [target for some in wanted for target in some if target.node_array == array]
@@ -189,11 +189,9 @@ def there(world: World) -> dict[str, int]:
     return dict(Counter(worker.node_array for worker in world.machines.values()))
 
 
-@given(wishes, wishes)
+@given(target_lists, target_lists)
 @settings(max_examples=examples(40))
-def test_targets_of_two_sets_are_reached_together_wherever_limits_allow_them(
-    one: list[Target], other: list[Target]
-) -> None:
+def test_targets_of_two_sets_are_reached_together_within_limits(one: list[Target], other: list[Target]) -> None:
     wanted = needed(one, other)
     found = there(served(one, other))
     most = {**wanted, **({"slow": min(wanted["slow"], MOST_SLOW)} if "slow" in wanted else {})}
@@ -203,9 +201,9 @@ def test_targets_of_two_sets_are_reached_together_wherever_limits_allow_them(
         assert (sum(found.values()), all(found[array] <= most[array] for array in found)) == (LIMITS.max_workers, True)
 
 
-@given(wishes, wishes)
+@given(target_lists, target_lists)
 @settings(max_examples=examples(20))
-def test_a_lapse_lets_go_of_what_only_that_set_wanted(one: list[Target], other: list[Target]) -> None:
+def test_the_expiry_of_a_set_removes_the_workers_that_only_it_requested(one: list[Target], other: list[Target]) -> None:
     world = served(one, other)
     assert there(served(one, world=world)) == there(served(one))
 
@@ -226,7 +224,7 @@ def test_the_order_of_sets_does_not_matter(some: list[tuple[str, Target]]) -> No
 
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4))
 @settings(max_examples=examples(20))
-def test_as_many_stop_as_are_too_many_however_many_ask_at_once(workers: int, stay: int, ask: int) -> None:
+def test_exactly_the_surplus_workers_may_stop_however_many_ask(workers: int, stay: int, ask: int) -> None:
     world = served([Target("execute", count=workers)])
     asking = frozenset(sorted(world.machines)[:ask])
     sets = (RequestSet("standard", "ann", world.now, None, (Target("execute", count=stay),)),)

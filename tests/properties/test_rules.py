@@ -55,7 +55,7 @@ class Rules(RuleBasedStateMachine):
 
     @rule(rounds=st.integers(1, 5), step=st.sampled_from((5.0, 16.0, 40.0)), ending=st.booleans())
     def things_go_well_for_a_while(self, rounds: int, step: float, ending: bool) -> None:
-        """Machines boot, execds are heard, jobs start and, where they do, end."""
+        """Machines boot, execds report, jobs start and, if `ending`, end."""
         world = self.world
         for _ in range(rounds):
             world.act(self.decide().actions)
@@ -63,7 +63,7 @@ class Rules(RuleBasedStateMachine):
             for worker_id in world.machines:
                 world.boot(worker_id)
             for name in world.hosts:
-                world.hear(name)
+                world.receive_load_report(name)
             for job in world.running if ending else ():
                 world.finish(job)
             world.dispatch()
@@ -74,7 +74,7 @@ class Rules(RuleBasedStateMachine):
         self.world.act(self.decide().actions, up_to=up_to)
 
     @rule()
-    def a_pass_in_which_a_job_slips_in_before_the_removal(self) -> None:
+    def a_pass_in_which_a_job_starts_before_the_removal(self) -> None:
         self.world.act(self.decide().actions, between=[1])
 
     def all_known(self) -> bool:
@@ -85,7 +85,7 @@ class Rules(RuleBasedStateMachine):
     @rule(whole=st.integers(0, 2))
     def a_pass_on_a_listing_that_is_cut_short(self, whole: int) -> None:
         """The provider shows the first few of its machines only, whatever their age. Machines that a lost store forgot
-        are shown: of those nobody else could tell.
+        are shown: nothing else would show those.
         """
         world, before = self.world, set(self.world.unlisted)
         world.unlisted |= set(sorted(world.machines)[whole:]) & world.memory.workers.keys()
@@ -95,7 +95,7 @@ class Rules(RuleBasedStateMachine):
     @precondition(lambda self: self.before is not None and self.all_known())
     @rule()
     def a_pass_on_a_stale_listing(self) -> None:
-        """The provider shows its machines as an earlier pass saw them: new ones are missing, ended ones still there."""
+        """The provider shows its machines as an earlier pass observed them: new ones missing, ended ones present."""
         self.world.stale = self.before
         self.world.act(self.decide().actions)
         self.world.stale = None
@@ -107,7 +107,7 @@ class Rules(RuleBasedStateMachine):
         check(seen, made, self.world)
         return made
 
-    # -- the world ---------------------------------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.world.waiting) < 12)
     @rule(slots=st.sampled_from((1, 1, 1, 2, 4, 9)), count=st.integers(1, 5))
@@ -145,8 +145,8 @@ class Rules(RuleBasedStateMachine):
         self.world.boot(data.draw(st.sampled_from(sorted(self.world.machines))))
 
     @rule(data=st.data())
-    def hear(self, data: st.DataObject) -> None:
-        self.world.hear(data.draw(st.sampled_from(sorted(self.world.hosts))))
+    def receive_load_report(self, data: st.DataObject) -> None:
+        self.world.receive_load_report(data.draw(st.sampled_from(sorted(self.world.hosts))))
 
     @rule(data=st.data(), slots=st.integers(0, 1))
     def reserve(self, data: st.DataObject, slots: int) -> None:
@@ -167,7 +167,7 @@ class Rules(RuleBasedStateMachine):
             (*[Overrides()] * 4, Overrides(paused=True), Overrides(stop="drain"), Overrides(stop="now"))
         )
     )
-    def wish(self, overrides: Overrides) -> None:
+    def set_overrides(self, overrides: Overrides) -> None:
         self.world.overrides = overrides
 
     @rule()
@@ -203,11 +203,11 @@ def check(seen: Snapshot, made: Plan, world: World) -> None:
             case Remove():
                 assert not hosts[action.host].busy, "rule 1: busy"
                 assert all("d" in i.states for i in hosts[action.host].instances), "rule 1: disabled first"
-                assert before is not None, "rule 8: not at the first look"
-                assert before.empty_since is not None, "rule 1: two looks"
+                assert before is not None, "rule 8: not at the first observation"
+                assert before.empty_since is not None, "rule 1: two observations"
             case Terminate():
-                assert action.host not in hosts, "rule 1: no execution host is ever ended"
-                assert before is not None or seen.overrides.stop, "rule 8: not at the first look"
+                assert action.host not in hosts, "rule 1: no execution host is ever terminated"
+                assert before is not None or seen.overrides.stop, "rule 8: not at the first observation"
             case Enable():
                 assert before is not None, "rule 4: only what we disabled"
                 assert before.disabling is not None, "rule 4: only what we disabled"
@@ -257,21 +257,21 @@ def with_orders(fleet: Fleet, made: Plan, now: float) -> Fleet:
 
 
 def check_launches(seen: Snapshot, made: Plan) -> None:
-    """Rules 3 and 5: no launch for what free and coming workers can take, none while told not to."""
+    """Rules 3 and 5: no launch for what free and coming workers can take, none while paused or stopping."""
     launches = [action for action in made.actions if isinstance(action, Launch)]
     if not launches:
         return
     assert not seen.overrides.paused
     assert seen.overrides.stop is None
     launches = [launch for launch in launches if launch.reason.code is Code.DEMAND]
-    lacking = sum(
+    shortfall = sum(
         max(category.ask.slots_min, 1) for category in seen.cluster.job_categories if category.ask.slots_min <= 4
     )
     for launch in launches:
         slots = launch.candidates[0].type.vcpus
         # Each worker but the last is filled by at least one job, so no more are launched than jobs wait.
         assert launch.candidates[0].count <= len(seen.cluster.job_categories)
-        assert (launch.candidates[0].count - 1) * slots < lacking * slots
+        assert (launch.candidates[0].count - 1) * slots < shortfall * slots
 
 
 def steady(memory: Memory) -> Memory:
@@ -287,7 +287,7 @@ TestRules: Any = Rules.TestCase
 TestRules.settings = settings(max_examples=examples(50), stateful_step_count=40)
 
 
-def test_everything_ends_when_nothing_waits_any_more() -> None:
+def test_all_workers_are_terminated_when_no_job_waits() -> None:
     """From submission to the last machine's end, with a scheduler round and a boot between passes."""
     world = World()
     for _ in range(11):
@@ -300,7 +300,7 @@ def test_everything_ends_when_nothing_waits_any_more() -> None:
             if worker.name is None:
                 world.boot(worker_id)
         for name in world.hosts:
-            world.hear(name)
+            world.receive_load_report(name)
         world.dispatch()
         most = max(most, len(world.machines))
         if world.now - 300 > 1_800_000_000.0:
@@ -310,21 +310,21 @@ def test_everything_ends_when_nothing_waits_any_more() -> None:
     assert (most, world.machines, set(world.hosts), world.waiting) == (3, {}, set(PERSISTENT), {})
 
 
-# -- planted bugs: what breaks rule 9 is noticed -----------------------------------------------------------------------
+# -- planted bugs: the check of rule 9 finds them ---------------------------------------------------------------------
 
 
-def forgets_what_it_began(seen: Snapshot) -> Plan:
+def forgets_its_actions(seen: Snapshot) -> Plan:
     return replace(plan(seen), memory=seen.memory)
 
 
-def dates_anew_what_it_began_before(seen: Snapshot) -> Plan:
-    """Equal at the same time, so that only a later second pass tells."""
+def changes_earlier_times(seen: Snapshot) -> Plan:
+    """Equal at the same time, so that only a later second pass shows it."""
     made = plan(seen)
     notes = {name: replace(note, idle_since=note.idle_since and seen.now) for name, note in made.memory.workers.items()}
     return replace(made, memory=replace(made.memory, workers=notes))
 
 
-def counts_on(seen: Snapshot) -> Plan:
+def adds_a_quarantine_every_pass(seen: Snapshot) -> Plan:
     made = plan(seen)
     return replace(
         made, memory=replace(made.memory, quarantines=(*seen.memory.quarantines, Event(seen.now, 1, "execute")))
@@ -345,7 +345,7 @@ def decides_by_chance(seen: Snapshot) -> Plan:
     return replace(plan(seen), waiting=next(NUMBERS))
 
 
-def live(decide: Callable[[Snapshot], Plan]) -> None:
+def check_rule_9_throughout(decide: Callable[[Snapshot], Plan]) -> None:
     """From the submission of jobs until their workers are gone, every pass held against rule 9."""
     world = World()
     for _ in range(4):
@@ -360,7 +360,7 @@ def live(decide: Callable[[Snapshot], Plan]) -> None:
         for worker_id in world.machines:
             world.boot(worker_id)
         for name in world.hosts:
-            world.hear(name)
+            world.receive_load_report(name)
         world.dispatch()
         for job in world.running if number > 20 else ():
             world.finish(job)
@@ -369,19 +369,19 @@ def live(decide: Callable[[Snapshot], Plan]) -> None:
 
 
 BUGS = (
-    forgets_what_it_began,
-    dates_anew_what_it_began_before,
-    counts_on,
+    forgets_its_actions,
+    changes_earlier_times,
+    adds_a_quarantine_every_pass,
     launches_again_a_moment_later,
     decides_by_chance,
 )
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_is_noticed_by_rule_9(bug: Callable[[Snapshot], Plan]) -> None:
+def test_the_check_of_rule_9_finds_a_planted_bug(bug: Callable[[Snapshot], Plan]) -> None:
     with pytest.raises(AssertionError, match="rule 9"):
-        live(bug)
+        check_rule_9_throughout(bug)
 
 
-def test_without_a_bug_rule_9_holds_in_the_same_life() -> None:
-    live(plan)
+def test_without_a_bug_rule_9_holds_in_the_same_history() -> None:
+    check_rule_9_throughout(plan)

@@ -1,4 +1,4 @@
-"""Under any rules: what is launched is what they allow, and once it is there the job that it was launched for fits."""
+"""Under any rules: only what they allow is launched, and the job that it was launched for fits on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.plan import plan
 from autoscaler.core.requests.array_timeouts import under
 from autoscaler.core.snapshot import Plan, Snapshot
-from tests.core.building import LARGE, LONG_AGO, NOW, X2LARGE, XLARGE, a_bucket, a_host, a_job, a_snapshot, fate
+from tests.core.building import LARGE, LONG_AGO, NOW, X2LARGE, XLARGE, a_bucket, a_host, a_job, a_snapshot, reason_code
 from tests.samples import examples
 
 BUCKETS: tuple[Bucket, ...] = tuple(
@@ -94,7 +94,7 @@ def chosen(found: Plan) -> list[Bucket]:
 
 @settings(max_examples=examples(50))
 @given(RULES, ASKS)
-def test_nothing_is_launched_that_rules_do_not_allow(rules: dict[str, Any], ask: dict[str, str]) -> None:
+def test_only_what_rules_allow_is_launched(rules: dict[str, Any], ask: dict[str, str]) -> None:
     defaults = read_rules(json.dumps(rules)).default_resources
     asked = [read_constraint(json.dumps(part)) for part in rules["constraints"]]
     asked += [read_constraint(json.dumps(entry["constraints"])) for entry in rules["apply"]]
@@ -108,22 +108,22 @@ def test_nothing_is_launched_that_rules_do_not_allow(rules: dict[str, Any], ask:
 
 @settings(max_examples=examples(50))
 @given(RULES, ASKS)
-def test_what_was_launched_for_a_job_is_supply_for_it_coming_and_there(
+def test_a_worker_launched_for_a_job_is_supply_for_it_while_coming_and_when_joined(
     rules: dict[str, Any], ask: dict[str, str]
 ) -> None:
     for bucket in chosen(plan(world(rules, ask)))[:1]:
         coming = worker_of(bucket)
         enrolling = plan(with_worker(world(rules, ask), coming))
-        assert (fate(enrolling), chosen(enrolling)) == (Code.WAITS_FOR_COMING, [])
+        assert (reason_code(enrolling), chosen(enrolling)) == (Code.WAITS_FOR_COMING, [])
         enrol = next(action for action in enrolling.actions if isinstance(action, Enrol))
         host = a_host("w1", slots=enrol.slots, consumables=dict(enrol.complex_values))
         there = plan(with_worker(world(rules, ask), coming, host))
-        assert (fate(there), chosen(there)) == (Code.FITS, [])
+        assert (reason_code(there), chosen(there)) == (Code.FITS, [])
 
 
 @settings(max_examples=examples(50))
 @given(RULES, ASKS)
-def test_a_job_that_rules_keep_waiting_is_not_even_doubted(rules: dict[str, Any], ask: dict[str, str]) -> None:
+def test_grid_engine_is_not_asked_about_a_job_that_rules_forbid(rules: dict[str, Any], ask: dict[str, str]) -> None:
     snapshot = world(rules, ask)
     for _ in range(3):
         found = plan(snapshot)

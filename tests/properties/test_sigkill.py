@@ -1,6 +1,6 @@
-"""Rule 8: killed at any instruction and started again, it converges: no worker leaked, none lost, none launched twice.
+"""Rule 8: killed at any instant and started again, it converges: no worker leaked, none lost, none launched twice.
 
-Whole lives of workers are played in a simulated world, once undisturbed, then again for every instant at which a kill
+Whole histories of workers run in a simulated cell, once undisturbed, then again for every instant at which a kill
 could leave something half done, with a new process on the same store afterwards.
 """
 
@@ -31,15 +31,15 @@ from providers.fake import Machine
 from tests.samples import thorough
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.autoscaler import POLICY, TAG, World, left_over, start, step
+from tests.simulated.failing_machines import FailingCluster, InterruptingProvider, NameReusingCloud
 from tests.simulated.killing import Instants, MortalNames, MortalRunner, mortal_store, sampled
-from tests.simulated.perils import ForgetfulCloud, NoticingProvider, PerilousCluster
 
 REASON = because(Code.UNKNOWN_PE, pe="local", queues=("main.q",), slots=9)
 PASSES = 80
 LAST_EVENT = 15
 SHARES, PAIRS, SAMPLE = 4, 6, 32
-"""The number of tests that share a story's instants, and may run side by side; of pairs of instants that are tried; and
-of instants that are drawn of a long story, where each life takes a second: always the same.
+"""The number of tests that share a scenario's instants, and may run side by side; of pairs of instants that are tried;
+and of instants that are drawn of a long scenario, where each run takes a second: always the same.
 """
 OF_MOST = (
     "commit",
@@ -55,12 +55,12 @@ OF_MOST = (
     "terminate",
 )
 EVERY = 3
-"""Kinds of calls that ten stories or more have: without `--thorough` each is killed around in every third of them."""
-PERILS = {"silence_timeout": 60.0}
+"""Kinds of calls that ten scenarios or more have: without `--thorough` each is killed around in every third of them."""
+FAILURES = {"silence_timeout": 60.0}
 
 
 @dataclass(frozen=True)
-class Story:
+class Scenario:
     """What happens in the world while the autoscaler serves it."""
 
     name: str
@@ -71,13 +71,13 @@ class Story:
     decide: Callable[[Snapshot], Plan] = plan
     killed: int = 0
     """This many jobs are deleted by us."""
-    perils: Mapping[str, Any] | None = None
-    """Set: machines freeze and are taken, beside a persistent host of one slot; fields of the policy for that."""
+    failures: Mapping[str, Any] | None = None
+    """Set: machines freeze and are interrupted, beside a persistent host of one slot; fields of the policy for that."""
     long: bool = False
     starts: int = 1
     """So often a job may be started."""
     shows: frozenset[Code] = frozenset()
-    """Codes of reasons that the journal must have in the end: without them the story is not what it says."""
+    """Codes of reasons that the journal must have in the end: without them it does not show what its name says."""
 
 
 def _come_and_go(world: World) -> None:
@@ -85,7 +85,7 @@ def _come_and_go(world: World) -> None:
 
 
 def _come_again(world: World) -> None:
-    """Work comes when workers are about to leave: they are let in again."""
+    """Jobs come when workers are about to leave: they are enabled again."""
     cluster = world.cluster
     if len(cluster.jobs) == 3 and all(job.ended for job in cluster.jobs) and cluster.disabled:
         cluster.submit(2, seconds=30)
@@ -96,7 +96,7 @@ def _none_left(world: World) -> None:
     world.cluster.submit(2, seconds=20)
 
 
-def _never_heard(world: World) -> None:
+def _never_reports(world: World) -> None:
     """The first machine never reports; the second does."""
     world.cluster.silent.add("fake-1")
     world.cluster.submit(1, seconds=20)
@@ -112,8 +112,8 @@ def _ask(world: World, *targets: Target, lasts: float) -> None:
     store.close()
 
 
-def _requests_lapse(world: World) -> None:
-    """A set wants a worker of its own node array for a while."""
+def _requests_expire(world: World) -> None:
+    """A set requests a worker of its own node array for a while."""
     _ask(world, Target("burst", count=1), lasts=20)
 
 
@@ -124,7 +124,7 @@ def _a_node_is_created(world: World) -> None:
 
 
 def _a_node_is_ended(world: World) -> None:
-    """Once a worker serves the node, somebody ends it: at once for who waits, and by a drain for the worker."""
+    """Once a worker serves the node, somebody ends it: the node at once, and its worker by a drain."""
     store = world.open_store()
     for node in store.nodes.live():
         if node.worker_id is not None:
@@ -161,8 +161,8 @@ def _workers_ask_to_stop(world: World) -> None:
     store.close()
 
 
-def _stronger_wanted(world: World) -> None:
-    """All that may be there is one weak worker, which is idle by the time that a job wants a stronger one."""
+def _a_weak_worker_exists(world: World) -> None:
+    """All that may be there is one weak worker, which is idle by the time that a job needs a stronger one."""
     world.cluster.pe = "local"
     world.cluster.submit(1, seconds=10)
 
@@ -191,13 +191,13 @@ def _served(world: World) -> Machine | None:
 
 
 def _freezes(world: World) -> None:
-    assert isinstance(world.cluster, PerilousCluster)
+    assert isinstance(world.cluster, FailingCluster)
     frozen, machine = world.cluster.truth.frozen, _served(world)
     if machine is not None and not frozen:
         frozen.add(machine.id)
 
 
-def _is_taken(world: World) -> None:
+def _is_interrupted(world: World) -> None:
     machine = _served(world)
     if machine is not None and not world.cloud.notices:
         world.cloud.notices.append(Interruption(machine.id, world.clock.now + 60, "terminate"))
@@ -207,70 +207,70 @@ def _too_large(world: World) -> None:
     world.cluster.submit(1, slots=9)
 
 
-def _doubts(snapshot: Snapshot) -> Plan:
-    """Ask about the job while nobody knows; once Grid Engine has said that it is impossible, delete it."""
+def _asks_and_deletes(snapshot: Snapshot) -> Plan:
+    """Ask about the job until there is an answer; once Grid Engine says that it can never run, delete it."""
     made = plan(snapshot)
     waiting = [category.ask for category in snapshot.cluster.job_categories if 1 in category.jobs]
     if not waiting:
         return made
     known = snapshot.evidence.answers.get(1)
     if known is None:
-        phantoms = (ProbeHost("main.q", 2, ()), ProbeHost("main.q", 4, ()))
-        return replace(made, actions=(*made.actions, AskGridEngine((Question(1, "as asked"),), phantoms, REASON)))
+        probes = (ProbeHost("main.q", 2, ()), ProbeHost("main.q", 4, ()))
+        return replace(made, actions=(*made.actions, AskGridEngine((Question(1, "as asked"),), probes, REASON)))
     assert (known.answer, known.fingerprint) == (Answer.IMPOSSIBLE, "as asked")
     return replace(made, actions=(*made.actions, Kill(("1",), REASON, asks=tuple(waiting))))
 
 
-STORIES = (
-    Story("work comes and goes", _come_and_go),
-    Story("work comes again", _come_and_go, _come_again),
-    Story(
+SCENARIOS = (
+    Scenario("work comes and goes", _come_and_go),
+    Scenario("work comes again", _come_and_go, _come_again),
+    Scenario(
         "the first type is sold out",
         _none_left,
         array=replace(POLICY.node_arrays[0], instance_type="m5.xlarge", descending=True),
     ),
-    Story("a machine never joins", _never_heard, array=replace(POLICY.node_arrays[0], boot_timeout=30.0)),
-    Story("a job is asked about and deleted", _too_large, decide=_doubts, killed=1),
-    Story("requests lapse", _requests_lapse),
-    Story("a node is created and ended", _a_node_is_created, _a_node_is_ended),
-    Story(
+    Scenario("a machine never joins", _never_reports, array=replace(POLICY.node_arrays[0], boot_timeout=30.0)),
+    Scenario("a job is asked about and deleted", _too_large, decide=_asks_and_deletes, killed=1),
+    Scenario("requests lapse", _requests_expire),
+    Scenario("a node is created and ended", _a_node_is_created, _a_node_is_ended),
+    Scenario(
         "a node fails and is tried again",
         _a_node_never_joins,
         _a_node_is_tried_again,
         array=replace(POLICY.node_arrays[0], boot_timeout=20.0),
     ),
-    Story("a worker asks to stop", _one_job, _workers_ask_to_stop),
-    Story(
+    Scenario("a worker asks to stop", _one_job, _workers_ask_to_stop),
+    Scenario(
         "a weak worker makes room",
-        _stronger_wanted,
+        _a_weak_worker_exists,
         _strong_job,
         array=replace(POLICY.node_arrays[0], hybrid=True, limits=Limits(max_workers=1), idle_timeout=150.0),
         long=True,
         shows=frozenset({Code.SWAP}),
     ),
-    Story(
+    Scenario(
         "a worker is lost and its job requeued",
         _beside_a_persistent_host,
         _freezes,
-        perils=PERILS,
+        failures=FAILURES,
         long=True,
         starts=2,
         shows=frozenset({Code.FENCED, Code.LOST_JOBS_RESCHEDULED}),
     ),
-    Story(
+    Scenario(
         "a worker is lost and its job may not start again",
         _one_may_not_start_again,
         _freezes,
-        perils={**PERILS, "lost_jobs": LostJobs.DELETE},
+        failures={**FAILURES, "lost_jobs": LostJobs.DELETE},
         long=True,
         killed=1,
         shows=frozenset({Code.FENCED, Code.LOST_JOBS_DELETED}),
     ),
-    Story(
+    Scenario(
         "a worker is taken after a notice",
         _beside_a_persistent_host,
-        _is_taken,
-        perils=PERILS,
+        _is_interrupted,
+        failures=FAILURES,
         long=True,
         starts=2,
         shows=frozenset({Code.TERMINATED_BEFORE_INTERRUPTION, Code.LOST_JOBS_RESCHEDULED}),
@@ -279,41 +279,41 @@ STORIES = (
 
 
 @dataclass
-class Life:
+class ScenarioRun:
     """One world and the processes that serve it, one after the other."""
 
-    story: Story
+    scenario: Scenario
     directory: Path
     killing: frozenset[int]
 
     def __post_init__(self) -> None:
-        policy = replace(POLICY, node_arrays=(self.story.array,), **(self.story.perils or {}))
+        policy = replace(POLICY, node_arrays=(self.scenario.array,), **(self.scenario.failures or {}))
         self.world = World(self.directory / "store.sqlite", policy=policy)
-        if self.story.perils is not None:
-            self.world.cloud = ForgetfulCloud(clock=self.world.clock, boot_delay=self.world.boot_delay)
-            self.world.cluster = cluster = PerilousCluster(self.world.cloud, self.world.clock, {"h1": 1})
+        if self.scenario.failures is not None:
+            self.world.cloud = NameReusingCloud(clock=self.world.clock, boot_delay=self.world.boot_delay)
+            self.world.cluster = cluster = FailingCluster(self.world.cloud, self.world.clock, {"h1": 1})
             cluster.begin()
-        self.story.prepare(self.world)
+        self.scenario.prepare(self.world)
         self.instants = Instants(self.killing)
         self.wrong: list[str] = []
         self.deaths: list[str] = []
 
-    def live(self) -> list[str]:
-        """Play the story to its end; returns what went wrong."""
+    def play(self) -> list[str]:
+        """Play the scenario to its end; returns what went wrong."""
         self._start()
         for number in range(PASSES):
-            self.story.later(self.world)
+            self.scenario.later(self.world)
             self._step()
             self._check()
             if number > LAST_EVENT and not left_over(self.world, self.loop) and self._all_ended():
                 break
-        self._step()  # one more look, so that the last machine's end is seen
+        self._step()  # one more pass, so that the last machine's end is observed
         self._check_end()
         self.loop.store.close()
-        return self.told
+        return self.problems
 
     @property
-    def told(self) -> list[str]:
+    def problems(self) -> list[str]:
         """What went wrong until now."""
         return [f"{' and '.join(self.deaths) or 'undisturbed'}: {problem}" for problem in self.wrong]
 
@@ -333,10 +333,10 @@ class Life:
         """A new process, which may be killed while it starts."""
         world, instants = self.world, self.instants
         store = mortal_store(world.store_file, instants)
-        runner, provider = MortalRunner(world.cluster, instants), NoticingProvider(world.provider(), instants)
+        runner, provider = MortalRunner(world.cluster, instants), InterruptingProvider(world.provider(), instants)
         try:
             names = MortalNames(world.names, instants)
-            decide = self.story.decide
+            decide = self.scenario.decide
             self.loop = start(world, store=store, runner=runner, provider=provider, decide=decide, names=names)
         except Killed as death:
             self.deaths.append(str(death))
@@ -344,24 +344,24 @@ class Life:
             self._start()
 
     def _check(self) -> None:
-        """What must hold at every instant, whoever was killed when."""
+        """What must hold at every instant, whenever it was killed."""
         world = self.world
         living = {machine.name for machine in world.cloud.living(TAG)}
         tokens = {attempt.token for record in self.loop.store.journal.orders(0) for attempt in record.attempts}
-        if isinstance(world.cluster, PerilousCluster):
+        if isinstance(world.cluster, FailingCluster):
             self.wrong += world.cluster.truth.twice
         else:
             self._check_hosts(living)
         if unknown := [machine.id for machine in world.cloud.machines.values() if machine.token not in tokens]:
             self.wrong.append(f"the journal does not know {unknown}")
-        phantoms = {*world.cluster.attached, *world.cluster.slots, *world.names.there} - living
-        if phantoms := {name for name in phantoms if name.startswith(PROBE_HOST_PREFIX)}:
-            self.wrong.append(f"phantoms stayed: {phantoms}")
-        if len(living) > self.story.array.limits.max_workers:
+        probes = {*world.cluster.attached, *world.cluster.slots, *world.names.there} - living
+        if left := {name for name in probes if name.startswith(PROBE_HOST_PREFIX)}:
+            self.wrong.append(f"probe hosts stayed: {left}")
+        if len(living) > self.scenario.array.limits.max_workers:
             self.wrong.append(f"{len(living)} workers at once")
 
     def _check_hosts(self, living: set[str]) -> None:
-        """Where no machine ends but by us."""
+        """If no machine ends except by us."""
         cluster = self.world.cluster
         for job in cluster.jobs:
             if job.host is not None and job.host not in living:
@@ -371,25 +371,25 @@ class Life:
 
     def _check_end(self) -> None:
         world, store = self.world, self.loop.store
-        told = " ".join(row["action"] for row in store.database.rows("SELECT action FROM actions"))
-        self.wrong += [f"it never did {code}" for code in self.story.shows if f'"{code}"' not in told]
+        actions = " ".join(row["action"] for row in store.database.rows("SELECT action FROM actions"))
+        self.wrong += [f"no action had the reason {code}" for code in self.scenario.shows if f'"{code}"' not in actions]
         if left := left_over(world, self.loop):
             self.wrong.append(f"leaked: {left}")
-        if (deleted := sum(job.deleted for job in world.cluster.jobs)) != self.story.killed:
+        if (deleted := sum(job.deleted for job in world.cluster.jobs)) != self.scenario.killed:
             self.wrong.append(f"{deleted} jobs were deleted")
         if silent := [job.number for job in world.cluster.jobs if job.deleted and not job.context]:
-            self.wrong.append(f"deleted without a word: {silent}")
-        if any(not job.ended or len(job.starts) > self.story.starts for job in world.cluster.jobs):
+            self.wrong.append(f"deleted without an annotation: {silent}")
+        if any(not job.ended or len(job.starts) > self.scenario.starts for job in world.cluster.jobs):
             self.wrong.append(f"jobs: {[(job.number, job.ended, job.starts) for job in world.cluster.jobs]}")
         if unanswered := [record.id for record in store.journal.orders(0) if not record.closed]:
             self.wrong.append(f"orders without an end: {unanswered}")
-        if untold := [
+        if without_outcome := [
             tuple(row)
             for row in store.database.rows("SELECT id, kind, host, order_id FROM actions WHERE result IS NULL")
         ]:
-            self.wrong.append(f"actions without an outcome: {untold}")
-        if open_lives := [life.worker_id for life in store.history.lifetimes() if life.ended_at is None]:
-            self.wrong.append(f"lifetimes without an end: {open_lives}")
+            self.wrong.append(f"actions without an outcome: {without_outcome}")
+        if open_lifetimes := [life.worker_id for life in store.history.lifetimes() if life.ended_at is None]:
+            self.wrong.append(f"lifetimes without an end: {open_lifetimes}")
 
     @property
     def launched(self) -> int:
@@ -397,13 +397,13 @@ class Life:
 
 
 @functools.cache
-def undisturbed_life(name: str) -> Life:
-    """That of a story, played once for all tests of it."""
-    (story,) = (story for story in STORIES if story.name == name)
+def undisturbed_run(name: str) -> ScenarioRun:
+    """That of a scenario, played once for all tests of it."""
+    (scenario,) = (scenario for scenario in SCENARIOS if scenario.name == name)
     with in_memory() as made:
-        life = Life(story, made, frozenset())
-        life.live()
-    return life
+        run = ScenarioRun(scenario, made, frozenset())
+        run.play()
+    return run
 
 
 @contextmanager
@@ -428,43 +428,43 @@ def memory_directory() -> Iterator[Callable[[], Path]]:
         yield fresh
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_undisturbed_all_goes_well(story: Story) -> None:
-    life = undisturbed_life(story.name)
-    assert (life.told, life.launched > 0 or story.killed > 0) == ([], True)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_an_undisturbed_scenario_has_no_problems(scenario: Scenario) -> None:
+    run = undisturbed_run(scenario.name)
+    assert (run.problems, run.launched > 0 or scenario.killed > 0) == ([], True)
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_killed_around_a_call_or_commit_of_each_kind_it_converges(
-    story: Story, memory_directory: Callable[[], Path]
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_killed_around_a_call_or_commit_of_each_kind_a_scenario_converges(
+    scenario: Scenario, memory_directory: Callable[[], Path]
 ) -> None:
     """A sample, always the same: of each kind of call or commit one instant before or after it, and some others.
-    Without `--thorough` other stories stand for kinds that most stories have.
+    Without `--thorough` other scenarios stand for kinds that most scenarios have.
     """
-    undisturbed = undisturbed_life(story.name)
-    left = () if thorough() else left_to_others(story)
-    chosen = sampled(undisturbed.instants.names, chance=Random(story.name), left=left)
+    undisturbed = undisturbed_run(scenario.name)
+    left = () if thorough() else left_to_others(scenario)
+    chosen = sampled(undisturbed.instants.names, chance=Random(scenario.name), left=left)
     assert wrong_with([frozenset({instant}) for instant in chosen], undisturbed, memory_directory) == []
 
 
-def left_to_others(story: Story) -> frozenset[str]:
-    """Kinds of calls that are killed around in the stories before it and after it."""
-    return frozenset(kind for number, kind in enumerate(OF_MOST, STORIES.index(story)) if number % EVERY)
+def left_to_others(scenario: Scenario) -> frozenset[str]:
+    """Kinds of calls that are killed around in the scenarios before it and after it."""
+    return frozenset(kind for number, kind in enumerate(OF_MOST, SCENARIOS.index(scenario)) if number % EVERY)
 
 
-def test_no_kind_of_call_is_left_to_others_by_all_stories() -> None:
+def test_every_kind_of_call_is_sampled_in_some_scenario() -> None:
     killed: Counter[str] = Counter()
-    for story in STORIES:
-        kinds = {name.partition(" ")[2] for name in undisturbed_life(story.name).instants.names}
+    for scenario in SCENARIOS:
+        kinds = {name.partition(" ")[2] for name in undisturbed_run(scenario.name).instants.names}
         killed.update(dict.fromkeys(kinds, 0))
-        killed.update(kinds - left_to_others(story))
-    assert [kind for kind, stories in killed.items() if stories < (3 if kind in OF_MOST else 1)] == []
+        killed.update(kinds - left_to_others(scenario))
+    assert [kind for kind, scenarios in killed.items() if scenarios < (3 if kind in OF_MOST else 1)] == []
     assert set(OF_MOST) <= killed.keys()
 
 
-def test_a_sample_has_an_instant_of_each_kind() -> None:
+def test_a_sample_has_an_instant_of_each_kind_of_call() -> None:
     names = ["before commit", "after commit"] * 30 + ["before launch", "after launch"]
-    chosen = [sampled(names, chance=Random(seed)) for seed in range(len(STORIES))]
+    chosen = [sampled(names, chance=Random(seed)) for seed in range(len(SCENARIOS))]
     assert all({names[one - 1].split()[1] for one in sample} == {"commit", "launch"} for sample in chosen)
     assert {names[one - 1] for sample in chosen for one in sample} == set(names)
     assert chosen[1] == sampled(names, chance=Random(1))
@@ -474,36 +474,40 @@ def test_a_sample_has_an_instant_of_each_kind() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("share", range(SHARES))
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_killed_at_any_instant_it_converges(story: Story, share: int, memory_directory: Callable[[], Path]) -> None:
-    undisturbed = undisturbed_life(story.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_killed_at_any_instant_a_scenario_converges(
+    scenario: Scenario, share: int, memory_directory: Callable[[], Path]
+) -> None:
+    undisturbed = undisturbed_run(scenario.name)
     instants: Sequence[int] = range(1, len(undisturbed.instants.names) + 1)
-    if story.long and len(instants) > SAMPLE:
-        instants = Random(story.name).sample(instants, SAMPLE)
+    if scenario.long and len(instants) > SAMPLE:
+        instants = Random(scenario.name).sample(instants, SAMPLE)
     kills = [frozenset({instant}) for instant in instants[share::SHARES]]
     assert wrong_with(kills, undisturbed, memory_directory) == []
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_killed_twice_it_converges(story: Story, memory_directory: Callable[[], Path]) -> None:
-    """The second time soon after the first: while what was left half done is mended."""
-    undisturbed = undisturbed_life(story.name)
-    chance, most = Random(story.name), len(undisturbed.instants.names)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_killed_twice_a_scenario_converges(scenario: Scenario, memory_directory: Callable[[], Path]) -> None:
+    """The second time soon after the first: while unfinished actions are completed."""
+    undisturbed = undisturbed_run(scenario.name)
+    chance, most = Random(scenario.name), len(undisturbed.instants.names)
     firsts = chance.sample(range(1, most), min(PAIRS, most - 1))
     pairs = [frozenset({first, first + chance.randint(1, 12)}) for first in firsts]
     assert wrong_with(pairs, undisturbed, memory_directory) == []
 
 
-def wrong_with(kills: Sequence[frozenset[int]], undisturbed: Life, memory_directory: Callable[[], Path]) -> list[str]:
-    """What goes wrong in lives of the same story that are killed at these instants. Where a machine is lost, whether
+def wrong_with(
+    kills: Sequence[frozenset[int]], undisturbed: ScenarioRun, memory_directory: Callable[[], Path]
+) -> list[str]:
+    """What goes wrong in runs of the same scenario that are killed at these instants. Where a machine is lost, whether
     its job needs another one or finds room depends on the time of the kill.
     """
     wrong: list[str] = []
-    most = undisturbed.launched if undisturbed.story.perils is None else 2
+    most = undisturbed.launched if undisturbed.scenario.failures is None else 2
     for killing in kills:
-        life = Life(undisturbed.story, memory_directory(), killing)
-        wrong += life.live()
-        if life.launched > most:
-            wrong.append(f"{life.deaths}: launched {life.launched} instead of {most}")
+        run = ScenarioRun(undisturbed.scenario, memory_directory(), killing)
+        wrong += run.play()
+        if run.launched > most:
+            wrong.append(f"{run.deaths}: launched {run.launched} instead of {most}")
     return wrong

@@ -1,4 +1,4 @@
-"""Swapping comes to rest: over any fleet and demand it ends, keeps limits and busy workers, and serves all."""
+"""Swaps end: over any fleet and demand they keep limits and busy workers, and all jobs are served."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Fleets(World):
             self.machines[worker_id] = replace(worker, price_per_hour=worker.type.vcpus * 0.05)
 
     def round(self) -> Plan:
-        """One pass, held against the rules; then the world goes on."""
+        """One pass, checked against the rules; then time goes on."""
         seen = self.snapshot()
         made = self.decide()
         again = plan(replace(seen, memory=made.memory))
@@ -165,7 +165,7 @@ class Fleets(World):
             if worker.name is None:
                 self.boot(worker_id)
         for name in self.hosts:
-            self.hear(name)
+            self.receive_load_report(name)
         for job in [job for job, end in self.ends.items() if end <= self.now]:
             self.finish(job)
             del self.ends[job]
@@ -181,7 +181,7 @@ WORKERS = st.tuples(st.sampled_from(TYPES), st.integers(0, 16), st.sampled_from(
 
 @st.composite
 def fleets(draw: st.DrawFn) -> Fleets:
-    """Workers within limits that a stronger one can be had under, and jobs that some type can run."""
+    """Workers within limits that allow a stronger one, and jobs that some type can run."""
     workers = draw(st.lists(WORKERS, min_size=1, max_size=4))
     cores = sum(type_.vcpus for type_, _, _ in workers)
     most = draw(st.sampled_from((len(workers), len(workers) + 1)))
@@ -202,7 +202,7 @@ def fleets(draw: st.DrawFn) -> Fleets:
 
 @settings(max_examples=examples(20))
 @given(fleets())
-def test_swapping_comes_to_rest_and_everything_is_served(world: Fleets) -> None:
+def test_swaps_end_and_every_job_is_served(world: Fleets) -> None:
     kinds = {(slots, world.memory_of[job]) for job, (slots, _) in world.waiting.items()}
     for _ in range(600):
         world.round()
@@ -210,4 +210,4 @@ def test_swapping_comes_to_rest_and_everything_is_served(world: Fleets) -> None:
             break
     assert not world.waiting, "every job was started"
     assert len(world.swaps) <= len(kinds), "each swap leaves fewer kinds of jobs that nothing there could run"
-    assert len(world.machines) <= world.limits.min_workers, "nobody is left"
+    assert len(world.machines) <= world.limits.min_workers, "no worker is left"

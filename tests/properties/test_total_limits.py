@@ -1,5 +1,5 @@
-"""Never above the limits of the whole cell, in any history: two queues with demand, floors and swaps, callers' node
-arrays, created nodes and groups, shortages, lagging listings, passes that are killed half way.
+"""Never above the limits of the whole cell, in any history: two queues with demand, min_workers and swaps,
+dynamic node arrays, created nodes and groups, shortages, lagging listings, passes that are killed half way.
 """
 
 from __future__ import annotations
@@ -151,10 +151,10 @@ class TotalLimits(RuleBasedStateMachine):
             self.world.submit(slots)
             self.world.queue_of[list(self.world.waiting)[-1]] = queue
 
-    @rule(wanted=st.lists(TARGETS, max_size=3, unique_by=lambda target: target.node_array))
-    def ask(self, wanted: list[Target]) -> None:
+    @rule(requested=st.lists(TARGETS, max_size=3, unique_by=lambda target: target.node_array))
+    def ask(self, requested: list[Target]) -> None:
         world = self.world
-        request = RequestSet("standard", "ann", world.now, None, tuple(wanted))
+        request = RequestSet("standard", "ann", world.now, None, tuple(requested))
         world.requests = Requests((request,), CALLERS, nodes=world.requests.nodes)
 
     @precondition(lambda self: len(self.world.requests.nodes) < 3)
@@ -166,7 +166,7 @@ class TotalLimits(RuleBasedStateMachine):
         world.requests = replace(world.requests, nodes=(*world.requests.nodes, node))
 
     @rule()
-    def callers_want_nothing_more(self) -> None:
+    def callers_withdraw_requests(self) -> None:
         self.world.requests = replace(self.world.requests, sets=(), nodes=())
 
     @rule(capacity=st.booleans(), answering=st.integers(0, 2))
@@ -189,7 +189,7 @@ class TotalLimits(RuleBasedStateMachine):
                 if worker_id not in world.unlisted:
                     world.boot(worker_id)
             for name in world.hosts:
-                world.hear(name)
+                world.receive_load_report(name)
             world.dispatch()
             world.pass_time(step)
 

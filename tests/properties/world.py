@@ -1,6 +1,6 @@
 """A small Grid Engine and provider that do what a plan says, or a part of it: jobs that need one host, one queue.
 
-Pure and simulated: time passes when told. People, failures, lags and crashes are methods.
+Pure and simulated: time passes only by `pass_time`. People, failures, lags and crashes are methods.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class World:
     machines: dict[str, Worker] = field(default_factory=dict)
     unlisted: set[str] = field(default_factory=set)
     stale: tuple[Worker, ...] | None = None
-    """What the provider shows instead of what is there; None: it does not."""
+    """A stale listing that the provider shows; None: it shows what is there."""
     orders: dict[str, Order] = field(default_factory=dict)
     failures: list[LaunchFailure] = field(default_factory=list)
     waiting: dict[int, tuple[int, float]] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class World:
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def decide(self) -> Plan:
-        """Plan, and remember, as the shell does before the first action."""
+        """Plan, and keep the memory, as the service does before the first action."""
         made = plan(self.snapshot())
         self.memory = made.memory
         return made
@@ -162,7 +162,7 @@ class World:
             case AskGridEngine():
                 for question in action.questions:
                     slots = self.waiting.get(question.job, (0, 0.0))[0]
-                    most = max(phantom.slots for phantom in action.phantoms)
+                    most = max(probe.slots for probe in action.phantoms)
                     answer = Answer.IMPOSSIBLE if slots > most else Answer.POSSIBLE
                     self.answers[question.job] = Finding(question.job, question.fingerprint, self.now, answer)
             case Hold():
@@ -170,7 +170,7 @@ class World:
             case Annotate():
                 pass
             case Release() | Kill() | Reschedule() | Restart() | Reimage() | TellWaiting():
-                raise AssertionError(f"nothing in this world calls for {action.kind}")
+                raise AssertionError(f"no action here is expected to be {action.kind}")
 
     def _launch(self, action: Launch) -> None:
         candidate = action.candidates[0]
@@ -212,11 +212,11 @@ class World:
         worker = self.machines[worker_id]
         self.machines[worker_id] = replace(worker, state=MachineState.RUNNING, name=f"w-{worker_id}")
 
-    def hear(self, name: str) -> None:
+    def receive_load_report(self, name: str) -> None:
         self.hosts[name].heard = True
 
     def dispatch(self, name: str | None = None) -> None:
-        """One round of the scheduler on all open hosts, and on the named one as if its `qmod -d` came too late."""
+        """One round of the scheduler on all enabled hosts, and on the named one as if its `qmod -d` came too late."""
         for host_name, host in self.hosts.items():
             if (host.disabled or not host.heard) and host_name != name:
                 continue

@@ -1,4 +1,4 @@
-"""Asking Grid Engine in memory: names that resolve at once, and the real `ProbeHosts` on whatever runner a test has."""
+"""Probe hosts in memory: names that resolve at once, for the real `ProbeHosts` on whatever runner a test has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class NamesInMemory:
-    """A hosts file that is no file. `there` are the names that resolve now, with their addresses."""
+    """A hosts file in memory. `there` are the names that resolve now, with their addresses."""
 
     def __init__(self) -> None:
         self.there: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""An autoscaler in a simulated world: real observer, plan, actor, store and loop, pass by pass on a pushed clock."""
+"""An autoscaler in a simulated cell: real observer, plan, actor, store and loop, pass by pass on a simulated clock."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.simulated.executor import at_once
 
 TAG = "this-cell"
 FAMILIES = ("c5", "m5", "r5")
-"""What the cloud of a world sells. Every pass looks at every offer, and all of the catalogue is ten times as much."""
+"""What a simulated cloud offers. Every pass reads every offer, and the whole catalogue is ten times as large."""
 
 POLICY = Policy(
     queues=(QueuePolicy("main.q", "execute", scale_up_timeout=0.0),),
@@ -57,7 +57,7 @@ POLICY = Policy(
 
 
 class Silent:
-    """A Reporter that keeps what it was told."""
+    """A Reporter that keeps the plans that it got."""
 
     def __init__(self) -> None:
         self.plans: list[Plan] = []
@@ -69,7 +69,7 @@ class Silent:
 
 @cache
 def small_catalog() -> Catalog:
-    """The part of the catalogue that worlds sell."""
+    """The part of the catalogue that simulated clouds offer."""
     offers = load_catalog().offers
     return Catalog({name: offer for name, offer in offers.items() if offer.type.family in FAMILIES})
 
@@ -105,13 +105,13 @@ def start(
     decide: Callable[[Snapshot], Plan] = plan,
     names: Names | None = None,
 ) -> Loop:
-    """A new process in this world."""
+    """A new process in this cell."""
     runner, provider, store = (
         runner or world.cluster,
         provider or world.provider(),
         store or world.open_store(),
     )
-    means = ExecutionContext(
+    execution_context = ExecutionContext(
         Administrator(runner),
         provider,
         store,
@@ -135,13 +135,15 @@ def start(
         stopwatch=world.clock,
         executor=at_once,
     )
-    loop = Loop(observer, decide, Actor(means, patience=0.0), store, Silent(), poll=10.0, stopwatch=world.clock)
+    loop = Loop(
+        observer, decide, Actor(execution_context, patience=0.0), store, Silent(), poll=10.0, stopwatch=world.clock
+    )
     store.sweep(world.clock.now)
     return loop
 
 
 def step(world: World, loop: Loop) -> Pass | None:
-    """One pass and the rest after it; None where the world could not be observed."""
+    """One pass and the pause after it; None if nothing could be observed."""
     try:
         done = loop.pass_once()
     except NotObservable:

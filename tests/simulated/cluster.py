@@ -1,7 +1,7 @@
-"""A whole small world in memory: a Grid Engine that runs jobs on a fake cloud's machines, and a clock that is pushed.
+"""A simulated cell in memory: a Grid Engine that runs jobs on a fake cloud's machines, and a simulated clock.
 
-Grid Engine is spoken to as the real one is, by argv and in its own texts, so that reading and changing it go through
-the real parsers and the real administrator.
+Grid Engine is used as the real one is, by argv and in its own texts, so that reading and changing it go through the
+real parsers and the real administrator.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SCHEDULE_INTERVAL = 2.0
 
 @dataclass(slots=True)
 class Clock:
-    """Time that passes only when it is pushed."""
+    """Time that passes only when a test advances it."""
 
     now: float = START
 
@@ -30,7 +30,7 @@ class Clock:
 
 @dataclass(slots=True)
 class Job:
-    """A single-host job; `starts` says on which hosts it was started, in order."""
+    """A single-host job; `starts` are the hosts on which it was started, in order."""
 
     number: int
     submitted: float
@@ -61,7 +61,7 @@ class SimulatedCluster(GridEngineModel):
         self.pe = ""
         """Its parallel environment, whose jobs have all slots on one host; '': it has none."""
         self.unobservable = 0
-        """This many calls that only look still fail."""
+        """This many further read-only calls fail."""
         for name, slots in self.persistent.items():
             self.hosts[name] = f"slots={slots}"
             self.members.append(name)
@@ -74,7 +74,7 @@ class SimulatedCluster(GridEngineModel):
         return new
 
     def advance(self, seconds: float) -> None:
-        """Push the clock in steps of the scheduler: jobs end, then waiting ones start where they may."""
+        """Advance the clock in steps of the scheduler: jobs end, then waiting ones start where they may."""
         until = self.clock.now + seconds
         while self.clock.now < until:
             self.clock.now = min(until, self.clock.now + SCHEDULE_INTERVAL)
@@ -170,7 +170,7 @@ class SimulatedCluster(GridEngineModel):
             case ("qmod", "-rj", number) if int(number) in self.fixed:
                 return 0, f"The job {number} is not restartable"
             case ("qmod", "-rj", number) | ("qmod", "-f", "-rj", number):
-                return self._of_job(number, self._push_back)
+                return self._of_job(number, self._reschedule)
             case _:
                 return super().answer(argv)
 
@@ -189,7 +189,7 @@ class SimulatedCluster(GridEngineModel):
         return max(code for code, _ in answers), "\n".join(text for _, text in answers)
 
     def _verified(self, number: str) -> tuple[int, str]:
-        """Against the cluster as configured, were it empty, whoever is disabled or silent."""
+        """Against the cluster as configured, as if empty, whichever hosts are disabled or silent."""
         job = self.job(number)
         if job is None:
             return 1, f'denied: job "{number}" does not exist'
@@ -214,7 +214,7 @@ class SimulatedCluster(GridEngineModel):
         job.host = None
         return f"{ROOT.partition('@')[0]} has deleted job {job.number}"
 
-    def _push_back(self, job: Job) -> str:
+    def _reschedule(self, job: Job) -> str:
         """One that may be started again, or is forced to."""
         if job.host is None:
             return f"Modify operation can not be applied on job-array task {job.number}.1 in pending/hold state"

@@ -1,4 +1,4 @@
-"""An Executor without threads: what a test does happens when it says so, and what kills the process is raised there."""
+"""An Executor without threads: what a test starts happens at once, and what kills the process is raised there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Kills the process at any chosen instant: around every outside call that changes something, and every commit.
 
-Between two such instants nothing outside the process changes, so these are all the instants there are. A call that
-only looks (`qstat`, a listing) leaves nothing behind, and is the same instant as the change before it.
+Between two such instants nothing outside the process changes, so these are all the instants there are. A
+read-only call (`qstat`, a listing) leaves nothing behind, and is the same instant as the change before it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class MortalRunner:
 
 @dataclass(frozen=True)
 class MortalProvider:
-    """A provider with an instant on either side of launching and ending."""
+    """A provider with an instant on either side of launching and terminating."""
 
     inner: FakeProvider
     instants: Instants

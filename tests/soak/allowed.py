@@ -26,7 +26,7 @@ class Allowed:
         self._known: dict[Asked, bool] = {}
 
     def by_one_type(self, job: Job) -> bool:
-        """Whether workers of one type would do: a launch for one job never mixes types, and says so of this one."""
+        """Whether workers of one type would do: a launch for one job never mixes types."""
         alike = [cluster for cluster in self._clusters if len({bucket.type.name for bucket in cluster}) <= 1]
         return any(self._room(cluster).place(job) is not None for cluster in alike)
 

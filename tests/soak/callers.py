@@ -1,5 +1,5 @@
-"""Callers that ask for workers: what some histories have besides, drawn by a chance of its own so that the others stay
-as they are.
+"""Callers that request workers: some histories have them, drawn from a random source of its own so that the others
+stay as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def with_callers(seed: int, events: Sequence[Event]) -> tuple[Event, ...]:
 
 
 def updates(world: World, a: int, b: int) -> bool:
-    """A set's new wish takes the place of the one before; often it is for nothing."""
+    """A set's new request replaces the one before; often it requests nothing."""
     lasts, now = LASTS[a // 2 % 3], world.clock.now
     targets = [
         target
@@ -60,7 +60,7 @@ def ends(world: World, a: int, b: int) -> bool:
     node = live[a % len(live)]
     world.people.nodes.end(node.id, at=world.clock.now, by="ann")
     if node.worker_id is not None:
-        world.wish(Verb.DRAIN, node.worker_id)
+        world.set_override(Verb.DRAIN, node.worker_id)
     return True
 
 
@@ -71,8 +71,8 @@ def asks_to_stop(world: World, a: int, b: int) -> bool:
     return bool(living)
 
 
-def calm_callers(world: World) -> None:
-    """Nobody wants anything any more."""
+def withdraw_requests(world: World) -> None:
+    """No caller requests anything any more."""
     world.people.requests.clear()
     for node in world.people.nodes.live():
         world.people.nodes.end(node.id, at=world.clock.now, by="ann")

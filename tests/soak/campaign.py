@@ -14,20 +14,20 @@ from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.plan import plan
 from autoscaler.engine.loop import Pass
 from autoscaler.store.overrides import Verb
-from tests.soak.callers import CALLS, calm_callers, with_callers
+from tests.soak.callers import CALLS, with_callers, withdraw_requests
 from tests.soak.events import HAPPENINGS, Event, happen
 from tests.soak.group_events import EVENTS, for_groups, has_groups, with_groups
 from tests.soak.jobs import OTHER
-from tests.soak.promises import RULE as PROMISES
-from tests.soak.promises import differing, wanting, within_limits
+from tests.soak.request_rules import RULE as REQUESTS
+from tests.soak.request_rules import differences, has_requests, within_limits
 from tests.soak.world import Decide, World, policy_of
 
 CALM_PASSES = 600
 """Passes without troubles after which all must be done and gone; a cap of launches an hour makes them many."""
 SETTLED_PASSES = 300
-"""The same for what callers want."""
+"""The same for requests of callers."""
 STAYS = 5
-"""Passes for which what callers want must stay as it is."""
+"""Passes for which the requested workers must stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Played:
 
 
 def play(history: History, store_file: Path, *, decide: Decide = plan, calm_passes: int = CALM_PASSES) -> Played:
-    """Play it until a rule is broken, or to its end. No `calm_passes`: without looking whether all comes to rest."""
+    """Play it until a rule is broken, or to its end. No `calm_passes`: without a check that everything converges."""
     chance = random.Random(-history.seed - 1)
     persistent = {"p1": 2} if chance.random() < 0.4 else {}
     policy, old_names = policy_of(chance), chance.random() < 0.4
@@ -86,15 +86,15 @@ def play(history: History, store_file: Path, *, decide: Decide = plan, calm_pass
 def converge(world: World, passes: int = CALM_PASSES) -> int:
     """Troubles stop and people tidy up; then rule 8 and rule 9 must hold. Returns the passes that took."""
     calm(world)
-    first = keep_promises(world, min(passes, SETTLED_PASSES)) if wanting(world) and within_limits(world) else 0
-    calm_callers(world)
+    first = settle_requests(world, min(passes, SETTLED_PASSES)) if has_requests(world) and within_limits(world) else 0
+    withdraw_requests(world)
     for number in range(1, passes + 1):
         done = world.step()
         world.rest(15.0)
         if world.rules.broken or (not unfinished(world) and not left_over(world)):
             break
         if number % 10 == 0:
-            help_out(world, done)
+            operator_cleans_up(world, done)
     else:
         world.rules.breaks(8, f"after {passes} passes: jobs {unfinished(world)}, left {left_over(world)}")
         return first + passes
@@ -108,24 +108,24 @@ def converge(world: World, passes: int = CALM_PASSES) -> int:
     return first + number + 2
 
 
-def keep_promises(world: World, passes: int) -> int:
-    """What callers want is there at last, and stays, and nothing else. Returns the passes that took."""
+def settle_requests(world: World, passes: int) -> int:
+    """The requested workers exist at last, and stay, and nothing else. Returns the passes that took."""
     met = 0
     for number in range(1, passes + 1):
         done = world.step()
         world.rest(15.0)
-        met = met + 1 if not unfinished(world) and not differing(world) else 0
-        if world.rules.broken or met > STAYS or not wanting(world):
+        met = met + 1 if not unfinished(world) and not differences(world) else 0
+        if world.rules.broken or met > STAYS or not has_requests(world):
             return number
         if number % 10 == 0:
-            help_out(world, done)
+            operator_cleans_up(world, done)
     if within_limits(world) and not unfinished(world):
-        world.rules.breaks(PROMISES, f"after {passes} passes: {differing(world)}")
+        world.rules.breaks(REQUESTS, f"after {passes} passes: {differences(world)}")
     return passes
 
 
 def calm(world: World) -> None:
-    """No more troubles; people take back what they wished and clean up what only they may touch."""
+    """No more troubles; people end their overrides and clean up what only they may touch."""
     cell, faults, now = world.cell, world.cloud.faults, world.clock.now
     world.instants.killing = frozenset()
     world.troubles.clear()
@@ -142,9 +142,9 @@ def calm(world: World) -> None:
     world.health.clear()
     for verb, hosts in ((Verb.KEEP, world.kept), (Verb.DRAIN, world.drained)):
         for name in hosts:
-            world.unwish(verb, name)
+            world.end_override(verb, name)
     world.people.overrides.resume(who="ann", at=now)
-    world.read_wishes()
+    world.read_overrides()
     for job in cell.jobs:
         job.held = job.failed = False
         for run in job.runs:
@@ -156,23 +156,23 @@ def calm(world: World) -> None:
 
 
 def enable_all(world: World) -> None:
-    """People let jobs onto what they, or an autoscaler whose store was lost, had disabled."""
+    """People enable what they, or an autoscaler whose store was lost, had disabled."""
     for at, who in list(world.cell.off.items()):
         if who == "person":
-            world.cell.tell(False, at)
+            world.cell.switch_by_hand(False, at)
 
 
-def help_out(world: World, done: Pass | None) -> None:
-    """People do what is left to them: let jobs onto what is disabled by hand, and start an execd that is silent."""
+def operator_cleans_up(world: World, done: Pass | None) -> None:
+    """People do what is left to them: enable what is disabled by hand, and start an execd that is silent."""
     verdicts = done.plan.workers if done else ()
     for name, code in ((verdict.name, verdict.reason.code) for verdict in verdicts):
         if code is Code.DISABLED_BY_HAND:
             for at in world.cell.instances_of(name):
-                world.cell.tell(False, at)
+                world.cell.switch_by_hand(False, at)
         if code in (Code.NO_LOAD_REPORT, Code.SILENT):
             world.silent.clear()
-        if code is Code.UNKNOWN_NODE_ARRAY:  # a caller's, of which nobody knows any more since a store was lost
-            world.wish(Verb.DRAIN, name)
+        if code is Code.UNKNOWN_NODE_ARRAY:  # a caller's, unknown since a store was lost
+            world.set_override(Verb.DRAIN, name)
     forgotten: set[str] = set()
     for name, machine_id in world.rules.made_before_loss.items():
         if name in world.cell.hosts and world.rules.made_for[name] == machine_id and not world.lives(machine_id):
@@ -185,18 +185,18 @@ def help_out(world: World, done: Pass | None) -> None:
     spared = done is not None and any(note.spared for note in done.plan.memory.swaps.values())
     hindered = (Code.SWAP_OFF, Code.NO_SWAP) if spared else (Code.SWAP_OFF,)
     job_categories = done.plan.job_categories if done else ()
-    stuck = {number for category in job_categories for number in category.jobs if _tells(category.reason, hindered)}
+    stuck = {number for category in job_categories for number in category.jobs if _has_code(category.reason, hindered)}
     for job in world.cell.jobs:
         if job.number in stuck:
-            world.cell.delete(job)  # weaker workers are in its way, and a person wants them left alone
+            world.cell.delete(job)  # weaker workers are in its way, and a person keeps them
         if not world.allowed.by_one_type(job) or job.queue == OTHER:
             world.cell.delete(job)
         if job.number in world.rules.jobs.held_since_loss:
             job.held_by_operator = False
 
 
-def _tells(reason: Reason, codes: Sequence[Code]) -> bool:
-    return reason.code in codes or any(_tells(link, codes) for link in reason.trail)
+def _has_code(reason: Reason, codes: Sequence[Code]) -> bool:
+    return reason.code in codes or any(_has_code(link, codes) for link in reason.trail)
 
 
 def unfinished(world: World) -> list[tuple[int, str | None, int]]:

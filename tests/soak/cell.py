@@ -1,6 +1,6 @@
-"""A Grid Engine in memory with jobs of all kinds, which speaks in the texts of 8.1.9 and does as it is told.
+"""A Grid Engine in memory with jobs of all kinds, which answers in the texts of 8.1.9.
 
-Changes come through `__call__` as argv, from the autoscaler; what people and fate do comes through methods.
+The autoscaler's changes come through `__call__` as argv; what people do and failures come through methods.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _SIZES = {"K": 2**-20, "M": 2**-10, "G": 1.0, "T": 1024.0}
 
 
 class Cell(GridEngineModel):
-    """`hears(host)`: whether its execd reported of late; `frozen(place)`: whether nothing moves there; `grouped`:
+    """`reports(host)`: whether its execd reported of late; `frozen(place)`: whether nothing moves there; `grouped`:
     whether there is a parallel environment of groups.
     """
 
     def __init__(
         self,
         now: Callable[[], float],
-        hears: Callable[[str], bool],
+        reports: Callable[[str], bool],
         frozen: Callable[[str], bool],
         processes: Processes,
         *,
         grouped: bool = False,
     ) -> None:
         super().__init__(MAIN)
-        self.now, self.hears, self.frozen, self.processes = now, hears, frozen, processes
+        self.now, self.reports, self.frozen, self.processes = now, reports, frozen, processes
         self.jobs: list[Job] = []
         self.groups = GroupObjects(self.group, lambda: self.jobs) if grouped else None
         self.off: dict[Instance, Who] = {}
@@ -49,7 +49,7 @@ class Cell(GridEngineModel):
         self._numbers = 0
         self._scheduled_at = now()
 
-    # -- people and fate -------------------------------------------------------------------------------------------
+    # -- people and failures --------------------------------------------------------------------------------------
 
     def add_persistent(self, name: str, slots: int, memory: int) -> None:
         self.hosts[name] = f"slots={slots},h_vmem={memory}G"
@@ -68,8 +68,8 @@ class Cell(GridEngineModel):
         for run in job.runs:
             run.leaves_at = self.now() + 4.0
 
-    def tell(self, off: bool, at: Instance) -> None:
-        """A person's `qmod -d` or `-e` of one queue instance. What is so already stays whose it was."""
+    def switch_by_hand(self, off: bool, at: Instance) -> None:
+        """A person's `qmod -d` or `-e` of one queue instance. What is so already stays as whoever did it."""
         if at not in self.instances_of(at[1]):
             return
         if off:
@@ -78,7 +78,7 @@ class Cell(GridEngineModel):
             self.off.pop(at, None)
 
     def delete_by_hand(self, name: str) -> bool:
-        """A person takes a host out of Grid Engine, as far as Grid Engine lets them."""
+        """A person takes a host out of Grid Engine, if Grid Engine allows it."""
         if name in self.occupied or name in self.reserved or name not in self.hosts:
             return False
         self.members = [member for member in self.members if member != name]
@@ -90,7 +90,7 @@ class Cell(GridEngineModel):
         self._drop_states()
         return True
 
-    # -- what is so ------------------------------------------------------------------------------------------------
+    # -- the state ------------------------------------------------------------------------------------------------
 
     @property
     def runs(self) -> list[tuple[Job, Run]]:
@@ -110,7 +110,7 @@ class Cell(GridEngineModel):
     def instances_of(self, name: str) -> list[Instance]:
         return sorted(at for at in self.instances_now if at[1] == name)
 
-    def closed(self, name: str) -> bool:
+    def all_disabled(self, name: str) -> bool:
         """Whether no job can enter any queue instance of it, because all are disabled or there is none."""
         return all(at in self.off for at in self.instances_of(name))
 
@@ -121,15 +121,15 @@ class Cell(GridEngineModel):
 
     def values(self, name: str) -> tuple[int, float]:
         """Slots and GiB of an execution host as its `complex_values` say."""
-        said = dict(pair.split("=") for pair in self.hosts.get(name, "NONE").split(",") if "=" in pair)
-        number = re.fullmatch(r"([0-9.]+)([KMGT]?)", said.get("h_vmem", "0"))
-        assert number is not None, said
+        configured = dict(pair.split("=") for pair in self.hosts.get(name, "NONE").split(",") if "=" in pair)
+        number = re.fullmatch(r"([0-9.]+)([KMGT]?)", configured.get("h_vmem", "0"))
+        assert number is not None, configured
         memory = float(number[1]) * _SIZES[number[2]] if number[2] else float(number[1]) / 2**30
-        return int(said.get("slots", "9999")), memory
+        return int(configured.get("slots", "9999")), memory
 
     def room(self, opened: Callable[[Instance], bool] | None = None) -> Room:
         """What is free where jobs may start now."""
-        opened = opened or self.lets_in
+        opened = opened or self.accepts_jobs
         room = Room()
         for name in self.hosts:
             slots, memory = self.values(name)
@@ -142,7 +142,7 @@ class Cell(GridEngineModel):
         return room
 
     def configured(self) -> Room:
-        """All that is configured, as if nothing ran and every queue instance were open."""
+        """All that is configured, as if nothing ran and every queue instance were enabled."""
         room = Room()
         for name in self.hosts:
             slots, memory = self.values(name)
@@ -153,12 +153,12 @@ class Cell(GridEngineModel):
     def _group_of(self, host: str) -> str:
         return self.groups.open_to_jobs(host) if self.groups is not None else ""
 
-    def lets_in(self, at: Instance) -> bool:
-        return at[1] in self.members and at not in self.off and at not in self.broken and self.hears(at[1])
+    def accepts_jobs(self, at: Instance) -> bool:
+        return at[1] in self.members and at not in self.off and at not in self.broken and self.reports(at[1])
 
-    def opened(self, name: str) -> bool:
-        """Whether jobs can start on it at all: it has slots, and is open somewhere."""
-        return self.values(name)[0] > 0 and any(map(self.lets_in, self.instances_of(name)))
+    def can_start_jobs(self, name: str) -> bool:
+        """Whether jobs can start on it at all: it has slots, and is enabled somewhere."""
+        return self.values(name)[0] > 0 and any(map(self.accepts_jobs, self.instances_of(name)))
 
     def able(self) -> list[tuple[Job, list[int]]]:
         """Jobs with the tasks of them that would start if a host were there."""

@@ -1,4 +1,4 @@
-"""Tells at the end of a campaign how much was played and what it met."""
+"""Reports at the end of a campaign how many steps it had and which events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not steps:
         return
     seconds = time.monotonic() - BEGAN
-    terminalreporter.section("what the campaign met")
+    terminalreporter.section("events of the campaign")
     terminalreporter.write_line(
         f"{histories} histories, {steps} steps in {seconds:.0f} s: {steps / seconds:.0f} steps a second; "
         f"{findings} broke a rule"

@@ -27,18 +27,18 @@ class Event(NamedTuple):
 
 
 Happening = Callable[[World, int, int], bool]
-"""Tells whether anything happened."""
+"""Returns whether anything happened."""
 SECONDS = (5.0, 30.0, 90.0, 200.0)
 RERUN = (None, True, False)
 
 
 def happen(world: World, event: Event, besides: Mapping[str, Happening] = MappingProxyType({})) -> None:
     """`besides`: what can happen that is not drawn as the other events are."""
-    world.read_wishes()
+    world.read_overrides()
     happening = besides[event.name] if event.name in besides else HAPPENINGS[event.name][1]
     if happening(world, event.a, event.b):
         world.injected[event.name] += 1
-    world.read_wishes()
+    world.read_overrides()
 
 
 def _one(things: Sequence[Thing], number: int) -> Thing | None:
@@ -94,7 +94,7 @@ def held(world: World, a: int, b: int) -> bool:
 
 
 def released(world: World, a: int, b: int) -> bool:
-    """Its owner's hold, or the operator's: then a person wants it to run."""
+    """Its owner's hold, or the operator's: then a person releases it."""
     job = _one([job for job in world.cell.jobs if job.held or job.held_by_operator], a)
     if job is not None:
         job.held = job.held_by_operator = False
@@ -117,7 +117,7 @@ def other_queue(world: World, a: int, b: int) -> bool:
     return True
 
 
-def impossible(world: World, a: int, b: int) -> bool:
+def unsatisfiable(world: World, a: int, b: int) -> bool:
     asked: tuple[dict[str, object], ...] = (
         {"pe": ONE_HOST, "slots": 500},
         {"queue": MAIN, "foreign_host": "no-such-host"},
@@ -182,7 +182,7 @@ def midway(world: World, a: int, b: int) -> bool:
     return True
 
 
-# -- fate ------------------------------------------------------------------------------------------------------------
+# -- failures ---------------------------------------------------------------------------------------------------------
 
 
 def dies(world: World, a: int, b: int) -> bool:
@@ -193,43 +193,43 @@ def dies(world: World, a: int, b: int) -> bool:
 
 
 def freezes(world: World, a: int, b: int) -> bool:
-    """Nothing moves on a machine, or everything again."""
+    """A machine freezes, or goes on."""
     machine = _one(world.living, a)
     if machine is not None:
         world.stuck ^= {machine.id}
-        world.strike(machine)
+        world.disturb(machine)
     return machine is not None
 
 
-def notice(world: World, a: int, b: int) -> bool:
-    """Its cloud tells that it will take a machine, or advises to leave it; or takes all of that back."""
+def interruption_notice(world: World, a: int, b: int) -> bool:
+    """Its cloud gives an interruption notice or a rebalance recommendation; or withdraws all of them."""
     machine = _one(world.living, a)
     if b % 5 == 4:
         world.cloud.notices.clear()
     elif machine is not None:
-        world.strike(machine)
+        world.disturb(machine)
         at = world.clock.now + (5.0, 40.0, 120.0)[b // 5 % 3]
         world.cloud.notices.append(Interruption(machine.id, at, "rebalance" if b % 5 == 3 else "terminate"))
     return machine is not None
 
 
 def black_hole(world: World, a: int, b: int) -> bool:
-    """Accounting tells that jobs of one or two owners could not be run on a worker."""
+    """Accounting records that jobs of one or two owners could not be run on a worker."""
     name = _one(sorted(set(world.cell.hosts) - set(world.persistent)), a)
     for number in range(1 + b % 4) if name is not None else ():
         owner = ("ann", "bob")[number * (b // 4 % 2) % 2]
         failure = JobFailure(name or "", 900_000 + number, world.clock.now, "21 : in recognizing job", owner)
         world.failures.append(failure)
-        world.strike(world.machine_of(name or ""))
+        world.disturb(world.machine_of(name or ""))
     return name is not None
 
 
-def sick(world: World, a: int, b: int) -> bool:
+def unhealthy(world: World, a: int, b: int) -> bool:
     """A worker's health check fails for the first time, or again, or passes."""
     machine, now = _one(world.living, a), world.clock.now
     if machine is not None:
         since = (now, now - 300.0, None)[b % 3]
-        world.strike(machine)
+        world.disturb(machine)
         world.health[machine.id] = Health(machine.id, now, since is None, "the scratch disk is gone", since)
     return machine is not None
 
@@ -244,7 +244,7 @@ def mute(world: World, a: int, b: int) -> bool:
     """The execd of a host is dead for a while, or for long; its jobs run on."""
     place = _one(sorted({*world.persistent, *(machine.id for machine in world.living)}), a)
     if place is not None:
-        world.strike(world.cloud.machines.get(place))
+        world.disturb(world.cloud.machines.get(place))
         world.mute_until[place] = world.clock.now + (10, 60, 110, 500)[b % 4]
     return place is not None
 
@@ -253,7 +253,7 @@ def queue_error(world: World, a: int, b: int) -> bool:
     name = _one(sorted(set(world.cell.members) - set(world.persistent)), a)
     if name is not None:
         world.cell.broken ^= {(MAIN, name)}
-        world.strike(world.machine_of(name))
+        world.disturb(world.machine_of(name))
     return name is not None
 
 
@@ -331,7 +331,7 @@ def hidden(world: World, a: int, b: int) -> bool:
 
 
 def refused(world: World, a: int, b: int) -> bool:
-    """Every launch is refused for good; or no more, and a person says so."""
+    """Every launch is refused for good; or no more, and a person resumes."""
     faults = world.cloud.faults
     faults.refused = "no permission" if faults.refused is None else None
     if faults.refused is None:
@@ -354,42 +354,42 @@ def disable(world: World, a: int, b: int) -> bool:
 
 
 def enable(world: World, a: int, b: int) -> bool:
-    """A person enables a host; nobody does a phantom, of which nothing is ever heard."""
+    """A person enables a host; nobody enables a probe host, which never reports."""
     name = _one(sorted({name for _, name in world.cell.off if not name.startswith(PROBE_HOST_PREFIX)}), a)
     if name is None:
         return False
     for at in world.cell.instances_of(name):
-        world.cell.tell(False, at)
-    world.lets_in(world.machine_of(name))
+        world.cell.switch_by_hand(False, at)
+    world.enabled_by_hand(world.machine_of(name))
     return True
 
 
 def keep(world: World, a: int, b: int) -> bool:
-    return _wish_or_not(world, Verb.KEEP, a, b)
+    return _set_or_end_override(world, Verb.KEEP, a, b)
 
 
 def drain(world: World, a: int, b: int) -> bool:
-    return _wish_or_not(world, Verb.DRAIN, a, b)
+    return _set_or_end_override(world, Verb.DRAIN, a, b)
 
 
-def _wish_or_not(world: World, verb: Verb, a: int, b: int) -> bool:
+def _set_or_end_override(world: World, verb: Verb, a: int, b: int) -> bool:
     asked = sorted(world.kept if verb is Verb.KEEP else world.drained)
     if asked and b % 2:
-        world.unwish(verb, asked[a % len(asked)])
+        world.end_override(verb, asked[a % len(asked)])
         return True
     name = _one(sorted(set(world.cell.hosts) - set(world.persistent)), a)
     if name is not None:
-        world.wish(verb, name)
+        world.set_override(verb, name)
     return name is not None
 
 
 def pause(world: World, a: int, b: int) -> bool:
-    world.wish(Verb.PAUSE)
+    world.set_override(Verb.PAUSE)
     return True
 
 
 def stop(world: World, a: int, b: int) -> bool:
-    world.wish((Verb.STOP_DRAIN, Verb.STOP_NOW)[a % 2])
+    world.set_override((Verb.STOP_DRAIN, Verb.STOP_NOW)[a % 2])
     return True
 
 
@@ -405,7 +405,7 @@ def retry(world: World, a: int, b: int) -> bool:
 
 def delete_host(world: World, a: int, b: int) -> bool:
     name = _one(sorted(set(world.cell.hosts) - set(world.persistent)), a)
-    world.strike(world.machine_of(name or ""))
+    world.disturb(world.machine_of(name or ""))
     return name is not None and world.cell.delete_by_hand(name)
 
 
@@ -434,9 +434,9 @@ def nothing_new(world: World, a: int, b: int) -> bool:
     world.frozen = True
     try:
         first = world.step()
-        world.read_wishes()
+        world.read_overrides()
         calm = first is not None and not first.plan.actions and not world.rules.changes
-        calm = calm and first is not None and not first.plan.memory.asked  # the answer is news at the next look
+        calm = calm and first is not None and not first.plan.memory.asked  # the answer is news in the next pass
         second = world.step() if calm else None
         if second is not None and (second.plan.actions or world.rules.changes):
             world.rules.breaks(9, f"nothing was done, then {second.plan.actions}, {world.rules.changes}")
@@ -449,8 +449,9 @@ HAPPENINGS: dict[str, tuple[int, Happening]] = {
     happening.__name__: (weight, happening)
     for weight, happening in (
         (60, single), (20, array), (20, one_host), (15, spread), (10, pairs), (8, held), (12, released),
-        (8, dependent), (10, future), (12, other_queue), (10, impossible), (8, altered), (10, freezes), (12, notice),
-        (10, black_hole), (8, sick), (6, fails), (15, deleted), (25, suspended), (10, reserved), (25, midway),
+        (8, dependent), (10, future), (12, other_queue), (10, unsatisfiable), (8, altered), (10, freezes),
+        (12, interruption_notice),
+        (10, black_hole), (8, unhealthy), (6, fails), (15, deleted), (25, suspended), (10, reserved), (25, midway),
         (10, dies), (10, never_boots), (10, mute), (6, queue_error), (60, time_passes), (40, reading), (30, changing),
         (10, throttled), (12, unreachable), (6, malformed), (8, sold_out), (10, scarce), (6, quota),
         (15, lost_answer), (10, lag), (12, hidden), (3, refused), (15, disable), (15, enable), (8, keep), (8, drain),

@@ -1,7 +1,7 @@
-"""What a campaign on a real cell found: who broke what, decided by traces, accounting, the journal and what was done.
+"""What a campaign on a real cell found, decided by traces, accounting, the journal and what the campaign did.
 
 Everything here is a function of what was written down. A finding is the autoscaler's; what Grid Engine or the campaign
-itself did to a job is told as a note, and only where something that was written down explains it.
+itself did to a job is reported as a note, and only where something that was written down explains it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Submitted:
     rerun: bool | None = None
     """`-r`; None: as its queue has it, which is no."""
     at: float = 0.0
-    hopeless: bool = False
+    unsatisfiable: bool = False
     """Nothing allowed could run it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """An action as the journal has it, from when its plan was made."""
+class JournalAction:
+    """An action of the journal, from when its plan was made."""
 
     at: float
     kind: str
@@ -83,13 +83,13 @@ class Records:
 
     jobs: Mapping[str, Submitted]
     traces: Sequence[Trace]
-    deeds: Sequence[Deed] = ()
+    actions: Sequence[JournalAction] = ()
     ends: Sequence[End] = ()
     places: Sequence[Place] = ()
-    struck: Mapping[str, float] = field(default_factory=dict)
+    disturbed: Mapping[str, float] = field(default_factory=dict)
     """Machine → when the campaign did something to it besides giving it work."""
     silent: Mapping[str, float] = field(default_factory=dict)
-    """Machine → since when Grid Engine last called its host unheard, as the campaign itself saw it."""
+    """Machine → since when its host last was in state u, as the campaign itself observed it."""
     deleted: frozenset[str] = frozenset()
     """Jobs that the campaign deleted."""
     restarts: Sequence[float] = ()
@@ -114,7 +114,7 @@ class Findings:
     notes: tuple[str, ...]
 
 
-Told = Iterator[tuple[bool, str]]
+Judgements = Iterator[tuple[bool, str]]
 """Whether it breaks a rule, and what it is."""
 
 
@@ -124,56 +124,56 @@ def at_any_time(records: Records) -> Findings:
 
 
 def at_the_end(records: Records) -> Findings:
-    """What can be judged only when all has come to rest, and what can be judged before."""
+    """What can be judged only when everything has converged, and what can be judged before."""
     return _judged(
         records, (_at_once, _second_runs, _after_its_end, _wrongly_killed, _cut_short, _never_ran, _beyond_traces)
     )
 
 
-def _judged(records: Records, judges: Iterable[Callable[[Records], Told]]) -> Findings:
-    told = [found for judge in judges for found in judge(records)]
-    broken, notes = (tuple(what for breaks, what in told if breaks is wanted) for wanted in (True, False))
+def _judged(records: Records, judges: Iterable[Callable[[Records], Judgements]]) -> Findings:
+    found_all = [found for judge in judges for found in judge(records)]
+    broken, notes = (tuple(what for breaks, what in found_all if breaks is as_broken) for as_broken in (True, False))
     return Findings(broken, notes)
 
 
-def _at_once(records: Records) -> Told:
+def _at_once(records: Records) -> Judgements:
     """Rule 7: two processes of one task live at the same time."""
     for runs in by_task(records.traces).values():
         for earlier, later in itertools.combinations(runs, 2):
             if later.began < earlier.last:
-                deeds = _deeds(records, later, earlier.began, later.began)
-                yield True, f"rule 7: at once {earlier}; {later}; we did: {deeds or 'nothing with it'}"
+                actions = _actions_on(records, later, earlier.began, later.began)
+                yield True, f"rule 7: at once {earlier}; {later}; we did: {actions or 'nothing with it'}"
 
 
-def _second_runs(records: Records) -> Told:
+def _second_runs(records: Records) -> Judgements:
     """Rule 7: what may not start again starts again because of us."""
     for runs in by_task(records.traces).values():
         if runs[0].job not in records.jobs or records.jobs[runs[0].job].rerun is True:
             continue
         for earlier, later in itertools.pairwise(runs):
             what = f"{earlier}; again {later}"
-            deeds = _deeds(records, later, earlier.began, later.began, ("push_back",))
+            actions = _actions_on(records, later, earlier.began, later.began, ("push_back",))
             restart = records.restarted(earlier.began - UNSAVED, later.began)
-            if deeds:
-                yield True, f"rule 7: not rerunnable, and started again by us: {what}; we did: {deeds}"
+            if actions:
+                yield True, f"rule 7: not rerunnable, and started again by us: {what}; we did: {actions}"
             elif restart is not None:
                 yield False, f"started again by Grid Engine, whose qmaster was killed at {restart:.1f}: {what}"
             else:
                 yield True, f"rule 7: not rerunnable, and started again, nobody knows why: {what}"
 
 
-def _after_its_end(records: Records) -> Told:
-    """Rule 7: what ran to its end is started again by us, though Grid Engine had heard of that end."""
+def _after_its_end(records: Records) -> Judgements:
+    """Rule 7: what ran to its end is started again by us, though accounting had that end."""
     for runs in by_task(records.traces).values():
         for earlier, later in itertools.pairwise(runs):
-            deeds = _deeds(records, later, earlier.began, later.began, ("push_back",))
-            if earlier.ended and deeds:
-                what = f"{earlier}; again {later}; we did: {deeds}"
-                heard = any(_tells_of(end, earlier) for end in records.ends)
-                yield heard, f"rule 7: its end was known: {what}" if heard else f"nobody had heard of its end: {what}"
+            actions = _actions_on(records, later, earlier.began, later.began, ("push_back",))
+            if earlier.ended and actions:
+                what = f"{earlier}; again {later}; we did: {actions}"
+                known = any(_is_end_of(end, earlier) for end in records.ends)
+                yield known, f"rule 7: its end was known: {what}" if known else f"nobody had heard of its end: {what}"
 
 
-def _tells_of(end: End, trace: Trace) -> bool:
+def _is_end_of(end: End, trace: Trace) -> bool:
     """Whether accounting has the good end of this process."""
     return (
         end.failed == 0
@@ -182,72 +182,74 @@ def _tells_of(end: End, trace: Trace) -> bool:
     )
 
 
-def _wrongly_killed(records: Records) -> Told:
+def _wrongly_killed(records: Records) -> Judgements:
     """Rule 6: a job that could run is deleted by us."""
-    able = {job for job, submitted in records.jobs.items() if not submitted.hopeless} - records.deleted
-    for deed in records.deeds:
-        wrong = sorted(able & {name.split(".")[0] for name in deed.jobs})
-        if deed.kind in ("kill", "hold") and deed.code != "PARTLY_ALIVE" and wrong:
-            yield True, f"rule 6: jobs {', '.join(wrong)} could run: {deed}"
+    able = {job for job, submitted in records.jobs.items() if not submitted.unsatisfiable} - records.deleted
+    for action in records.actions:
+        wrong = sorted(able & {name.split(".")[0] for name in action.jobs})
+        if action.kind in ("kill", "hold") and action.code != "PARTLY_ALIVE" and wrong:
+            yield True, f"rule 6: jobs {', '.join(wrong)} could run: {action}"
 
 
-def _cut_short(records: Records) -> Told:
+def _cut_short(records: Records) -> Judgements:
     """Rule 1: a process ends before its work is done, and neither the campaign nor Grid Engine did that."""
     for trace in records.traces:
         place = records.place(trace.host, trace.began)
-        struck = place is not None and place.id in records.struck
-        if trace.ended or trace.job in records.deleted or struck or _pushed_back(records, trace):
+        disturbed = place is not None and place.id in records.disturbed
+        if trace.ended or trace.job in records.deleted or disturbed or _rescheduled(records, trace):
             continue
-        deeds = _deeds(records, trace, trace.began, trace.last + LATE, place=place)
+        actions = _actions_on(records, trace, trace.began, trace.last + LATE, place=place)
         silent = place is not None and records.silent.get(place.id, trace.last) < trace.last
         restart = records.restarted(trace.began - UNSAVED, trace.last + FORGOTTEN)
-        if silent and any(word in deeds for word in ("FENCED", "UNLISTED_AND_SILENT", "UNLISTED_AND_REPLACED")):
-            yield False, f"fenced, because Grid Engine did not hear of its machine: {trace}; we did: {deeds}"
-        elif restart is not None and not deeds:
+        if silent and any(word in actions for word in ("FENCED", "UNLISTED_AND_SILENT", "UNLISTED_AND_REPLACED")):
+            yield False, f"fenced, because Grid Engine did not hear of its machine: {trace}; we did: {actions}"
+        elif restart is not None and not actions:
             yield False, f"cut short by Grid Engine, whose qmaster was killed at {restart:.1f}: {trace}"
         else:
-            yield True, f"rule 1: cut short: {trace}; we did: {deeds or 'nothing with it or its host'}"
+            yield True, f"rule 1: cut short: {trace}; we did: {actions or 'nothing with it or its host'}"
 
 
-def _pushed_back(records: Records, trace: Trace) -> bool:
+def _rescheduled(records: Records, trace: Trace) -> bool:
     """Whether it may start again, and was made to because another of its machines was gone."""
     submitted, ended = records.jobs.get(trace.job), {place.id: place.ended for place in records.places}
     if submitted is None or submitted.rerun is not True:
         return False
     return any(
-        deed.kind == "push_back" and deed.names(trace) and (ended.get(deed.worker_id or "") or deed.at) < deed.at
-        for deed in records.deeds
+        action.kind == "push_back"
+        and action.names(trace)
+        and (ended.get(action.worker_id or "") or action.at) < action.at
+        for action in records.actions
     )
 
 
-def _never_ran(records: Records) -> Told:
+def _never_ran(records: Records) -> Judgements:
     """Jobs that could run, are gone, and never did."""
     begun = {trace.job for trace in records.traces}
     for job, submitted in records.jobs.items():
-        if submitted.hopeless or job in begun or job in records.deleted:
-            if submitted.hopeless and job in begun:
+        if submitted.unsatisfiable or job in begun or job in records.deleted:
+            if submitted.unsatisfiable and job in begun:
                 yield True, f"the cell ran job {job}, which it cannot"
             continue
-        deeds = [str(deed) for deed in records.deeds if job in {name.split(".")[0] for name in deed.jobs}]
+        actions = [str(action) for action in records.actions if job in {name.split(".")[0] for name in action.jobs}]
         ends = [end for end in records.ends if end.job == job]
         restart = records.restarted(submitted.at - SETTLED, submitted.at + UNSAVED)
-        if ends and not deeds and all(_on_struck(end, records) for end in ends):
+        if ends and not actions and all(_on_struck(end, records) for end in ends):
             yield False, f"job {job} was lost with the machine it was sent to: {ends}"
-        elif restart is not None and not deeds:
+        elif restart is not None and not actions:
             yield False, f"job {job} was lost with the qmaster that took it, killed at {restart:.1f}"
         else:
-            yield True, f"job {job} could run, is gone and never ran; accounting: {ends}; we did: {deeds}"
+            yield True, f"job {job} could run, is gone and never ran; accounting: {ends}; we did: {actions}"
 
 
-def _beyond_traces(records: Records) -> Told:
-    """Accounting has more good ends of a task than processes began: told, and decided by the processes."""
+def _beyond_traces(records: Records) -> Judgements:
+    """Accounting has more good ends of a task than processes began: only a note, as the processes decide."""
     runs = by_task(records.traces)
     good = {end for end in records.ends if end.failed == 0}
     for name, ends in itertools.groupby(sorted(good, key=_name), _name):
-        told = sorted((end.start, end.end, end.host) for end in ends)
+        shown = sorted((end.start, end.end, end.host) for end in ends)
         processes = len(runs.get(name, ()))
-        if len(told) > max(processes, 1):
-            yield False, f"accounting has {len(told)} ends of {name}, of {processes} processes: {told}"
+        if len(shown) > max(processes, 1):
+            yield False, f"accounting has {len(shown)} ends of {name}, of {processes} processes: {shown}"
 
 
 def _name(end: End) -> str:
@@ -255,11 +257,11 @@ def _name(end: End) -> str:
 
 
 def _on_struck(end: End, records: Records) -> bool:
-    struck = {place.name for place in records.places if place.id in records.struck}
-    return end.failed != 0 and end.host in struck
+    disturbed = {place.name for place in records.places if place.id in records.disturbed}
+    return end.failed != 0 and end.host in disturbed
 
 
-def _deeds(
+def _actions_on(
     records: Records,
     trace: Trace,
     since: float,
@@ -269,10 +271,10 @@ def _deeds(
 ) -> str:
     """What we set out to do in that time with this task, or with the machine it was on."""
     return "; ".join(
-        str(deed)
-        for deed in records.deeds
-        if since <= deed.at <= until
-        and (not kinds or deed.kind in kinds)
-        and deed.result not in ("refused", "not begun")
-        and (deed.names(trace) or (place is not None and deed.worker_id == place.id and deed.kind == "terminate"))
+        str(action)
+        for action in records.actions
+        if since <= action.at <= until
+        and (not kinds or action.kind in kinds)
+        and action.result not in ("refused", "not begun")
+        and (action.names(trace) or (place is not None and action.worker_id == place.id and action.kind == "terminate"))
     )

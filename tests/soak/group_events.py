@@ -1,4 +1,4 @@
-"""Groups of workers: what jobs and callers that want them do, and what befalls their machines. Some histories have
+"""Groups of workers: what jobs and callers that request them do, and failures of their machines. Some histories have
 them, by a chance of their own, so that the others stay as they are.
 """
 
@@ -58,7 +58,7 @@ def for_groups(policy: Policy, seed: int) -> Policy:
 
 
 def asks_for_groups(world: World, a: int, b: int) -> bool:
-    """A set's new wish takes the place of the one before; often it is for nothing."""
+    """A set's new request replaces the one before; often it requests nothing."""
     lasts, now = LASTS[a // 2 % 4], world.clock.now
     name, cores, count = SIZES[b % 4]
     groups = b // 4 % 3
@@ -96,10 +96,10 @@ def member_dies(world: World, a: int, b: int) -> bool:
     return machine is not None
 
 
-def member_is_noticed(world: World, a: int, b: int) -> bool:
+def member_is_interrupted(world: World, a: int, b: int) -> bool:
     machine = _member(world, a)
     if machine is not None:
-        world.strike(machine)
+        world.disturb(machine)
         at = world.clock.now + (5.0, 40.0, 120.0)[b % 3]
         world.cloud.notices.append(Interruption(machine.id, at, ("terminate", "terminate", "rebalance")[b // 3 % 3]))
     return machine is not None
@@ -129,8 +129,8 @@ def runs_short(world: World, a: int, b: int) -> bool:
 HAPPENINGS: Mapping[str, tuple[int, Happening]] = {
     happening.__name__: (weight, happening)
     for weight, happening in (
-        (20, asks_for_groups), (16, mpi), (6, mpi_array), (8, member_dies), (6, member_is_noticed), (6, members_stop),
-        (10, runs_short), (6, creates), (4, ends), (4, retry),
+        (20, asks_for_groups), (16, mpi), (6, mpi_array), (8, member_dies), (6, member_is_interrupted),
+        (6, members_stop), (10, runs_short), (6, creates), (4, ends), (4, retry),
     )
 }  # fmt: skip
 EVENTS: Mapping[str, Happening] = {name: happening for name, (_, happening) in HAPPENINGS.items()}

@@ -1,6 +1,6 @@
-"""What docs/groups.md says of groups, checked against machines, hosts and jobs as they really are: rule 10.
+"""The rules of docs/groups.md, checked against machines, hosts and jobs as they really are: rule 10.
 
-A group is one instance type in one place, never more than asked, opened to jobs when it is whole, kept as long as any
+A group is one instance type in one place, never more than asked, enabled when it is whole, kept as long as any
 of it is used, known to Grid Engine as exactly its hosts, and never half for long.
 """
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tests.soak.world import World
 
 RULE = 10
-HALF_FOR = 900.0
-"""Seconds for which good looks may find a part of a group that never served: an order without an answer counts for ten
-minutes, and a boot for two.
+INCOMPLETE_FOR = 900.0
+"""Seconds for which good observations may find a part of a group that never served: an order without an answer counts
+for ten minutes, and a boot for two.
 """
 HOUR = 3600.0
 _HOST_GROUP = "@sge-autoscaler-"
@@ -38,7 +38,7 @@ def host_group(group: str) -> str:
 
 
 def of_workers(group: str) -> bool:
-    """Whether its size is a number of workers, as its id tells: `execute:64-w1`."""
+    """Whether its size is a number of workers, by its id: `execute:64-w1`."""
     return group.rpartition("-")[2].startswith("w")
 
 
@@ -50,15 +50,15 @@ def want(machine: Machine) -> int:
 
 @dataclass
 class GroupRules:
-    """Told of every look and change by Rules."""
+    """Notified of every observation and change by Rules."""
 
     rules: Rules
     breaks: Callable[[int, str], None]
     busy: set[str] = field(default_factory=set)
-    """Machines that had work on them whenever this pass looked."""
-    looked: bool = False
-    half_for: dict[str, float] = field(default_factory=dict)
-    """By group: for how long good looks have found only a part of it."""
+    """Machines that had work on them whenever this pass observed them."""
+    observed: bool = False
+    incomplete_for: dict[str, float] = field(default_factory=dict)
+    """By group: for how long good observations have found only a part of it."""
 
     @property
     def world(self) -> World:
@@ -80,9 +80,9 @@ class GroupRules:
             if group_of(machine) == group
         )
 
-    def may_be_given_up(self, machine: Machine) -> bool:
-        """Whether it is of a part of a group that never served and has lost others: what that lacks may not be had, and
-        then the part serves nobody.
+    def may_be_terminated(self, machine: Machine) -> bool:
+        """Whether it is of a part of a group that never served and has lost others: what it needs may be unavailable,
+        and then the part serves no job.
         """
         group = group_of(machine)
         if not group or self.served(group) or len(self.members(group)) >= want(machine):
@@ -90,18 +90,18 @@ class GroupRules:
         machines = self.world.cloud.machines.values()
         return any(each.ended_at is not None for each in machines if group_of(each) == group)
 
-    # -- looks -------------------------------------------------------------------------------------------------------
+    # -- observations ---------------------------------------------------------------------------------------------
 
     def begin_pass(self) -> None:
-        self.busy, self.looked = set(), False
+        self.busy, self.observed = set(), False
 
     def reads(self) -> None:
         cell = self.world.cell
         on = {machine.id for name in cell.occupied | cell.reserved if (machine := self.machine_on(name)) is not None}
-        self.busy, self.looked = (self.busy & on if self.looked else on), True
+        self.busy, self.observed = (self.busy & on if self.observed else on), True
 
     def decides(self, seconds: float) -> None:
-        """A good look, so long after the one before."""
+        """A good observation, so long after the one before."""
         world = self.world
         hindered = world.people.overrides.load()
         if hindered.paused or hindered.stop is not None:
@@ -115,21 +115,21 @@ class GroupRules:
             if len(members) >= want(members[0]) or self.served(group) or touched or by_hand:
                 continue
             waits = self._awaits_its_hour(want(members[0]) - len(members))
-            half[group] = self.half_for.get(group, 0.0) + (0.0 if waits else seconds)
-            if half[group] > HALF_FOR:
+            half[group] = self.incomplete_for.get(group, 0.0) + (0.0 if waits else seconds)
+            if half[group] > INCOMPLETE_FOR:
                 self.breaks(RULE, f"a part of a group stays: of {group} {sorted(names)} for {half[group]:.0f} s")
-        self.half_for = half
+        self.incomplete_for = half
 
-    def _awaits_its_hour(self, lacking: int) -> bool:
-        """Whether the launches of this hour leave no room for what a group lacks: the next hour does."""
+    def _awaits_its_hour(self, missing: int) -> bool:
+        """Whether the launches of this hour leave no room for the missing workers of a group: the next hour does."""
         most = self.world.policy.node_arrays[0].limits.max_launches_per_hour
         since = self.world.clock.now - HOUR
         orders = [order for order in self.world.people.journal.orders(since) if order.ordered_at > since]
         launched = sum(max(candidate.count for candidate in order.candidates) for order in orders)
-        return most is not None and launched + lacking > most
+        return most is not None and launched + missing > most
 
     def loses_store(self) -> None:
-        self.half_for.clear()
+        self.incomplete_for.clear()
 
     # -- launches ----------------------------------------------------------------------------------------------------
 
@@ -148,30 +148,32 @@ class GroupRules:
         self.world.injected["workers of groups"] += len(new)
 
     def needs(self, order: LaunchOrder) -> bool:
-        """Whether somebody wants a group of this array: a request, a job that asks for one, or what it lost. What comes
-        of one is completed for any job that is to use it. What a request wanted when the pass began counts: it may be
-        over by now.
+        """Whether a request or a job needs a group of this array, or a group in service lost workers. A coming group is
+        completed for any job that is to use it. Requests as they were when the pass began count: they may be over by
+        now.
         """
-        world, look = self.world, self.rules.look
+        world, observation = self.world, self.rules.observation
         begun = len(self.members(order.tags[GROUP_ID])) > order.count
-        jobs = any(begun or job.pe == IN_GROUP for job, _ in (*look.able, *look.again))
-        sets = world.people.requests.load(look.began).sets
-        wanted = any(target.groups and target.node_array == order.node_array for one in sets for target in one.targets)
-        return jobs or wanted or self.served(order.tags[GROUP_ID])
+        jobs = any(begun or job.pe == IN_GROUP for job, _ in (*observation.able, *observation.again))
+        sets = world.people.requests.load(observation.began).sets
+        requested = any(
+            target.groups and target.node_array == order.node_array for one in sets for target in one.targets
+        )
+        return jobs or requested or self.served(order.tags[GROUP_ID])
 
     def _stays(self, machine: Machine) -> bool:
-        """Whether nothing speaks against its staying in its group."""
+        """Whether nothing prevents its staying in its group."""
         world, cell = self.world, self.world.cell
         if self.rules.is_coming(machine):
             return True
-        open_now = any(map(cell.lets_in, cell.instances_of(machine.name)))
-        told = any(notice.worker_id == machine.id for notice in world.cloud.notices)
-        leaving = told or machine.name in world.drained
+        open_now = any(map(cell.accepts_jobs, cell.instances_of(machine.name)))
+        interrupted = any(notice.worker_id == machine.id for notice in world.cloud.notices)
+        leaving = interrupted or machine.name in world.drained
         return open_now and self.machine_on(machine.name) == machine and not leaving
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
-    def opens(self, host: str) -> None:
+    def enables(self, host: str) -> None:
         """Before `qmod -e`: the first of a group that takes jobs comes with all others ready."""
         machine = self.machine_on(host)
         group = group_of(machine)
@@ -179,37 +181,38 @@ class GroupRules:
             return
         made_for = self.rules.made_for
         if any(
-            each.id in self.world.struck or made_for.get(each.name, each.id) != each.id for each in self.members(group)
+            each.id in self.world.disturbed or made_for.get(each.name, each.id) != each.id
+            for each in self.members(group)
         ):
-            return  # a person had a hand in it, or one took the place of a namesake that had served
-        look, hosts, shown = self.rules.look, self.world.cell.hosts, self.rules.shown
+            return  # a person changed it, or one replaced a namesake that had served
+        observation, hosts, shown = self.rules.observation, self.world.cell.hosts, self.rules.shown
         there = [
             each
             for each in self.world.cloud.machines.values()
             if group_of(each) == group
-            if each.ended_at is None or each.ended_at >= look.began or each.id in shown.get(each.name, ())
-            if each.name in hosts and each.name not in look.silent
+            if each.ended_at is None or each.ended_at >= observation.began or each.id in shown.get(each.name, ())
+            if each.name in hosts and each.name not in observation.silent
         ]
         if len(there) < want(machine):
             self.breaks(RULE, f"takes jobs before all of its group are ready: {host} of {group}, {len(there)} are")
 
-    def closes(self, host: str) -> None:
+    def disables(self, host: str) -> None:
         """Before `qmod -d` of a host that takes jobs: not while any other of its group has work."""
         world, machine = self.world, self.machine_on(host)
         group = group_of(machine)
-        if machine is None or not group or self.rules.look.guessed or not world.lives(machine.id):
+        if machine is None or not group or self.rules.observation.guessed or not world.lives(machine.id):
             return
-        by_itself = machine.id in world.struck or host in self.rules.look.silent or world.stopping is not None
+        by_itself = machine.id in world.disturbed or host in self.rules.observation.silent or world.stopping is not None
         others = {each.id for each in self.members(group)} - {machine.id}
-        begun = any(self._is_let_go(other) for other in others)  # and is not taken back half-way
-        if not by_itself and not begun and others & self.busy and world.cell.opened(host):
+        begun = any(self._is_draining(other) for other in others)  # and is not taken back half-way
+        if not by_itself and not begun and others & self.busy and world.cell.can_start_jobs(host):
             self.breaks(
                 RULE,
-                f"one is let go while others of its group have work: {host} of {group}, {sorted(others & self.busy)}",
+                f"one is removed while others of its group have work: {host} of {group}, {sorted(others & self.busy)}",
             )
 
-    def _is_let_go(self, machine_id: str) -> bool:
-        """Whether one that served is closed by the autoscaler already."""
+    def _is_draining(self, machine_id: str) -> bool:
+        """Whether one that served is disabled by the autoscaler already."""
         name, off = self.world.cloud.machines[machine_id].name, self.world.cell.off
         return machine_id in self.world.served and any(off.get(at) == "us" for at in self.world.cell.instances_of(name))
 
@@ -221,7 +224,7 @@ class GroupRules:
             return
         for host in cell.hosts:
             group = group_of(self.machine_on(host))
-            if group and cell.opened(host):
+            if group and cell.can_start_jobs(host):
                 self._is_known(host, group)
         for name, hosts in groups.hosts.items():
             strangers = [host for host in hosts if name not in map(host_group, self._groups_of(host))]

@@ -14,7 +14,7 @@ Answer = tuple[int, str]
 
 @dataclass(frozen=True)
 class JobCommands:
-    """`empty`: all that execution hosts offer, were nothing on any and every queue instance open."""
+    """`empty`: all that execution hosts offer, were nothing on any and every queue instance enabled."""
 
     jobs: Callable[[], Sequence[Job]]
     empty: Callable[[], Room]
@@ -33,9 +33,9 @@ class JobCommands:
             case ("qdel", *words):
                 return self._each(words, lambda job, tasks: (0, _delete(job, tasks, forced=False)))
             case ("qmod", "-rj", word):
-                return self._each([word], lambda job, tasks: (0, _push_back(job, tasks, forced=False)))
+                return self._each([word], lambda job, tasks: (0, _reschedule(job, tasks, forced=False)))
             case ("qmod", "-f", "-rj", word):
-                return self._each([word], lambda job, tasks: (0, _push_back(job, tasks, forced=True)))
+                return self._each([word], lambda job, tasks: (0, _reschedule(job, tasks, forced=True)))
             case _:
                 return None
 
@@ -58,7 +58,7 @@ class JobCommands:
         return max(code for code, _ in answers), "\n".join(text for _, text in answers)
 
     def _verified(self, job: Job) -> Answer:
-        """Against the cluster as configured, whoever is disabled or silent; phantoms included."""
+        """Against the cluster as configured, whichever hosts are disabled or silent; probe hosts included."""
         if self.empty().place(job) is None:
             why = f'Job {job.number} cannot run in queue "main.q" because it offers too little'
             return 1, f"{why}\nverification: no suitable queues"
@@ -96,7 +96,7 @@ def _delete(job: Job, tasks: list[int], *, forced: bool) -> str:
     )
 
 
-def _push_back(job: Job, tasks: list[int], *, forced: bool) -> str:
+def _reschedule(job: Job, tasks: list[int], *, forced: bool) -> str:
     """The processes live on until their hosts' execds learn of it."""
     runs = [run for run in job.runs if run.task in tasks]
     if not runs:
@@ -106,6 +106,6 @@ def _push_back(job: Job, tasks: list[int], *, forced: bool) -> str:
     for run in runs:
         job.runs.remove(run)
         job.waiting = sorted({*job.waiting, run.task})
-        job.pushed_back[run.task] = job.pushed_back.get(run.task, 0) + 1
+        job.rescheduled[run.task] = job.rescheduled.get(run.task, 0) + 1
     host = sorted(runs[0].hosts)[0]
     return f"{'Forced' if forced else 'Pushed'} rescheduling of job {job.number} on host {host}"

@@ -13,7 +13,7 @@ from tests.soak.job_commands import JobCommands
 from tests.soak.jobs import MAIN, Job
 
 if TYPE_CHECKING:
-    from tests.soak.rules import Look
+    from tests.soak.rules import Observation
     from tests.soak.world import World
 
 APART = 30.0
@@ -21,26 +21,26 @@ MOST_A_PASS = 5
 
 
 @dataclass
-class Doubt:
-    """Since when every good look found a job waiting, able to run, and impossible; and what it asked then."""
+class Suspicion:
+    """Since when every good observation found a job able to run but unsatisfiable; and what it requested then."""
 
     asked: Asked
     since: float
-    said_never_at: float | None = None
-    """When Grid Engine last said so to the autoscaler."""
+    unsatisfiable_at: float | None = None
+    """When Grid Engine last answered so to the autoscaler."""
 
 
 @dataclass
 class JobRules:
-    """Told of every look, answer and change by Rules."""
+    """Notified of every observation, answer and change by Rules."""
 
     world: World
     breaks: Callable[[int, str], None]
-    doubts: dict[int, Doubt] = field(default_factory=dict)
+    suspicions: dict[int, Suspicion] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
-    """Jobs deleted or held as impossible in this pass."""
+    """Jobs deleted or held as unsatisfiable in this pass."""
     waiting: int = 0
-    """Jobs that the look of this pass found waiting."""
+    """Jobs that the observation of this pass found pending."""
     held_since_loss: set[int] = field(default_factory=set)
     """Jobs that an autoscaler held whose store was lost since."""
 
@@ -50,50 +50,50 @@ class JobRules:
     def reads_qstat(self, damaged: bool) -> None:
         self.waiting = sum(bool(job.waiting) for job in self.world.cell.jobs) if not damaged else 0
 
-    def decides(self, look: Look) -> None:
-        """A look that was good keeps those doubts that it shares, and begins others."""
-        if not look.good:
+    def decides(self, observation: Observation) -> None:
+        """A good observation keeps those suspicions that it shares, and begins others."""
+        if not observation.good:
             return
-        kept: dict[int, Doubt] = {}
-        for job, _ in look.able:
+        kept: dict[int, Suspicion] = {}
+        for job, _ in observation.able:
             if job.runs or self.world.allowed.ever(job):
                 continue
-            asked, before = what_it_asks(job), self.doubts.get(job.number)
+            asked, before = what_it_asks(job), self.suspicions.get(job.number)
             same = before is not None and before.asked == asked
-            kept[job.number] = before if before is not None and same else Doubt(asked, look.began)
-        self.doubts = kept
+            kept[job.number] = before if before is not None and same else Suspicion(asked, observation.began)
+        self.suspicions = kept
 
     def loses_store(self) -> None:
-        self.doubts.clear()
+        self.suspicions.clear()
         self.held_since_loss = {job.number for job in self.world.cell.jobs if job.held_by_operator}
 
-    def hears(self, argv: Sequence[str], said: str) -> None:
+    def reads_answer(self, argv: Sequence[str], answer: str) -> None:
         """Grid Engine answered a question about jobs."""
-        for number, part in zip(argv[3:], said.split("verification: ")[1:], strict=False):
-            doubt = self.doubts.get(int(number))
-            if doubt is not None and part.startswith("no suitable queues"):
-                doubt.said_never_at = self.world.clock.now
+        for number, part in zip(argv[3:], answer.split("verification: ")[1:], strict=False):
+            suspicion = self.suspicions.get(int(number))
+            if suspicion is not None and part.startswith("no suitable queues"):
+                suspicion.unsatisfiable_at = self.world.clock.now
 
     # -- what is done to jobs ----------------------------------------------------------------------------------------
 
     def changes(self, argv: Sequence[str], began: float) -> None:
-        """Before Grid Engine is told."""
+        """Before Grid Engine is changed."""
         commands, what = JobCommands(lambda: self.world.cell.jobs, self.world.cell.configured), " ".join(argv)
         match tuple(argv):
             case ("qdel", "-f", *words):
                 for job, tasks in self._meant(commands, words):
-                    self._touches_lost(job, tasks, what, needs=LostJobs.DELETE)
+                    self._handles_lost(job, tasks, what, needs=LostJobs.DELETE)
             case ("qdel", *words):
                 for job, _ in self._meant(commands, words):
-                    self._touches_hopeless(job, what, began, DeadlockAnswer.KILL)
+                    self._deletes_or_holds(job, what, began, DeadlockAnswer.KILL)
             case ("qhold", "-h", "o", *words):
                 for job, tasks in self._meant(commands, words):
                     if not self._any_lost(job, tasks):
-                        self._touches_hopeless(job, what, began, DeadlockAnswer.HOLD)
+                        self._deletes_or_holds(job, what, began, DeadlockAnswer.HOLD)
             case ("qmod", *switches, word) if "-rj" in switches:
                 for job, tasks in self._meant(commands, [word]):
                     needs = LostJobs.FORCE if not job.rerun else None
-                    self._touches_lost(job, tasks, what, needs=needs)
+                    self._handles_lost(job, tasks, what, needs=needs)
 
     @staticmethod
     def _meant(commands: JobCommands, words: Iterable[str]) -> list[tuple[Job, list[int]]]:
@@ -103,8 +103,8 @@ class JobRules:
     def _any_lost(self, job: Job, tasks: Sequence[int]) -> bool:
         return any(run.task in tasks and self.world.lost(run) for run in job.runs)
 
-    def _touches_lost(self, job: Job, tasks: Sequence[int], what: str, *, needs: LostJobs | None) -> None:
-        """Deleted by force, or pushed back: only what stands on a machine that is gone, and as the policy says."""
+    def _handles_lost(self, job: Job, tasks: Sequence[int], what: str, *, needs: LostJobs | None) -> None:
+        """Deleted by force, or rescheduled: only what is on a machine that is gone, and as the policy says."""
         policy = self.world.policy.lost_jobs
         runs = [run for run in job.runs if run.task in tasks]
         if runs and not all(self.world.lost(run) for run in runs):
@@ -113,8 +113,8 @@ class JobRules:
         if runs and needs is not None and policy is not needs and not by_owner:
             self.breaks(7, f"{what}: job {job.number} may not start again, and the policy is to {policy}")
 
-    def _touches_hopeless(self, job: Job, what: str, began: float, needs: DeadlockAnswer) -> None:
-        world, doubt = self.world, self.doubts.get(job.number)
+    def _deletes_or_holds(self, job: Job, what: str, began: float, needs: DeadlockAnswer) -> None:
+        world, suspicion = self.world, self.suspicions.get(job.number)
         if world.policy.deadlock is not needs:
             self.breaks(6, f"{what}: the policy is to {world.policy.deadlock}")
         if job.runs:
@@ -123,34 +123,34 @@ class JobRules:
             self.breaks(6, f"{what}: job {job.number} names what is not ours")
         if world.allowed.ever(job):
             self.breaks(6, f"{what}: job {job.number} could run")
-        if doubt is None or began - doubt.since < APART:
-            self.breaks(6, f"{what}: no two looks, {APART:g} s apart, found job {job.number} impossible")
-        elif doubt.said_never_at is None:
+        if suspicion is None or began - suspicion.since < APART:
+            self.breaks(6, f"{what}: no two observations, {APART:g} s apart, found job {job.number} unsatisfiable")
+        elif suspicion.unsatisfiable_at is None:
             self.breaks(6, f"{what}: Grid Engine never said that job {job.number} cannot run")
         self.done.add(job.number)
         most = max(1, min(MOST_A_PASS, self.waiting // 10))
         if len(self.done) > most:
             self.breaks(6, f"{what}: {len(self.done)} jobs in a pass, where {most} are allowed")
-        world.injected[f"hopeless jobs: {needs}"] += 1
+        world.injected[f"unsatisfiable jobs: {needs}"] += 1
 
     # -- states that must hold all the time --------------------------------------------------------------------------
 
     def check(self) -> None:
         cell = self.world.cell
-        for told in self.world.processes.twice:
-            self.breaks(7, told)
+        for problem in self.world.processes.twice:
+            self.breaks(7, problem)
         for name in (name for name in cell.hosts if name.startswith(PROBE_HOST_PREFIX)):
             if any(at not in cell.off and cell.total(at) for at in cell.instances_of(name)):
                 self.breaks(6, f"jobs could start on {name}")
 
     def ends_pass(self, *, undisturbed: bool) -> None:
-        """After a pass that nothing disturbed no phantom is left anywhere."""
-        if undisturbed and (left := phantoms(self.world)):
-            self.breaks(6, f"phantoms are left: {left}")
+        """After a pass that nothing disturbed no probe host is left anywhere."""
+        if undisturbed and (left := probe_hosts(self.world)):
+            self.breaks(6, f"probe hosts are left: {left}")
 
 
-def phantoms(world: World) -> list[str]:
-    """Where phantoms are named: as execution hosts, in queues, or as names that resolve."""
+def probe_hosts(world: World) -> list[str]:
+    """Where probe hosts are named: as execution hosts, in queues, or as names that resolve."""
     cell = world.cell
     named = {*cell.hosts, *cell.attached, *cell.members, *cell.slots, *world.names.there}
     return sorted(name for name in named if name.startswith(PROBE_HOST_PREFIX))

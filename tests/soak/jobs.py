@@ -18,7 +18,7 @@ PES = {SPREAD: "$fill_up", ONE_HOST: "$pe_slots", PAIRS: "2"}
 GROUPED = "grp"
 """A PE of which every group of workers has one of its own."""
 IN_GROUP = f"{GROUPED}*"
-"""What jobs ask for that want all their hosts in one group, and as few as do."""
+"""What jobs request that need all their hosts in one group."""
 OTHER_SLOTS = 1
 """Slots that the other queue has on every host of the group."""
 
@@ -34,9 +34,9 @@ class Run:
     """Seconds of work that are left; none is done while suspended or deleted."""
     suspended: bool = False
     leaves_at: float | None = None
-    """Deleted: when its processes will have been told."""
+    """Deleted: when its processes will have ended."""
     delivered: dict[str, str] = field(default_factory=dict)
-    """By host: the machine that was handed its part of the run."""
+    """By host: the machine that got its part of the run."""
 
     @property
     def hosts(self) -> set[str]:
@@ -69,7 +69,7 @@ class Job:
     runs: list[Run] = field(default_factory=list)
     starts: dict[int, int] = field(default_factory=dict)
     """How often each task was started."""
-    pushed_back: dict[int, int] = field(default_factory=dict)
+    rescheduled: dict[int, int] = field(default_factory=dict)
     """How often each task was put back among the waiting."""
 
     @property

@@ -1,7 +1,7 @@
 """Where the processes of jobs really are, whatever Grid Engine believes.
 
-A job that is pushed back or deleted by force is off Grid Engine's books at once; its processes live on until their
-machine's execd reports the next time, or until the machine ends. Rule 7 is looked at here and nowhere else.
+A job that is rescheduled or deleted by force is off Grid Engine's books at once; its processes live on until their
+machine's execd reports the next time, or until the machine ends. Rule 7 is checked here and nowhere else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Processes:
     _reports_at: dict[str, float] = field(default_factory=dict)
 
     def pass_by(self, runs: Sequence[tuple[Job, Run]], hosts: Sequence[str], now: float) -> None:
-        """Machines end, execds report what runs and learn what should not, and are handed what is new."""
+        """Machines end, execds report what runs and learn what should not, and get what is new."""
         self.living = [one for one in self.living if self.lives(one.place)]
         current = {id(run) for _, run in runs}
         for host in hosts:
@@ -59,7 +59,7 @@ class Processes:
         self.living.append(Process(job.number, run.task, run, place))
 
     def complete(self, run: Run) -> bool:
-        """Whether every part of it was handed over and is alive."""
+        """Whether every part of it was delivered and is alive."""
         alive = {one.place for one in self.living if one.run is run}
         return run.hosts <= run.delivered.keys() and set(run.delivered.values()) <= alive
 

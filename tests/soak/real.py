@@ -1,6 +1,6 @@
-"""A real cell with an autoscaler that everything happens to, and what its jobs themselves say of where they ran.
+"""A real cell with an autoscaler and random events, and traces of its jobs of where they ran.
 
-What happens is chosen by chance and written down with its time; what it means is judged in `findings.py`.
+Events are chosen at random and written down with their time; what it means is judged in `findings.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import journal, machines
 from tests.soak import findings
 from tests.soak.findings import Submitted
-from tests.soak.records import read_deeds, read_ends
+from tests.soak.records import read_actions, read_ends
 from tests.soak.traces import read_traces, write_job
 
 Thing = TypeVar("Thing")
@@ -34,7 +34,7 @@ AT_ONCE = 12
 SETTINGS = {
     "CP_CAP_AUTOSCALE_WORKERS": str(MAX_WORKERS),
     "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE": "2",
-    # Execds that lost their qmaster were heard again 31 s after it came back; a busy machine is no defect.
+    # Execds that lost their qmaster reported again 31 s after it came back; a busy machine is no defect.
     "CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": "60",
     "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY": "15",
     "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "3",
@@ -45,11 +45,11 @@ PATIENCE = 60.0
 """Seconds for one command of Grid Engine on a busy machine."""
 QMASTER_TRIES = 3
 REPORTS_LATE = 3.0
-"""Seconds between an event and a look at what a person's hand did to a host."""
+"""Seconds between a person's `qmod` on a host and the check of its effect."""
 
 
 @dataclass
-class Ground:
+class RealCell:
     """`chance` decides everything that happens."""
 
     cell: Cell
@@ -57,10 +57,10 @@ class Ground:
     running: Running | None = None
     jobs: dict[str, Submitted] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
-    struck: dict[str, float] = field(default_factory=dict)
+    disturbed: dict[str, float] = field(default_factory=dict)
     """Machines, by id, that something was done to besides giving them work: what ran there may be cut short."""
     silent: dict[str, float] = field(default_factory=dict)
-    """Machines, by id, that Grid Engine did not hear at the last looks: since when."""
+    """Machines, by id, that were silent in the last observations: since when."""
     restarts: list[float] = field(default_factory=list)
     """When the qmaster was killed."""
     diary: list[str] = field(default_factory=list)
@@ -100,10 +100,10 @@ class Ground:
         return findings.Records(
             jobs=dict(self.jobs),
             traces=read_traces(self.traces),
-            deeds=read_deeds(self.scaling),
+            actions=read_actions(self.scaling),
             ends=read_ends(self.cell.root / "default" / "common" / "accounting"),
             places=[findings.Place(m.id, m.name, m.created_at, m.ended_at) for m in machines(self.scaling)],
-            struck=dict(self.struck),
+            disturbed=dict(self.disturbed),
             silent=dict(self.silent),
             deleted=frozenset(self.deleted),
             restarts=tuple(self.restarts),
@@ -131,10 +131,10 @@ class Ground:
     def happen(self) -> str:
         """One of all that can happen; returns what did."""
         events: list[tuple[int, Callable[[], bool]]] = [
-            (30, self.single), (10, self.array), (10, self.parallel), (4, self.hopeless), (4, self.held),
+            (30, self.single), (10, self.array), (10, self.parallel), (4, self.unsatisfiable), (4, self.held),
             (6, self.delete), (6, self.suspend), (5, self.kill_autoscaler), (3, self.restart_qmaster),
             (4, self.kill_execd), (4, self.kill_machine), (4, self.freeze), (4, self.notice), (2, self.release),
-            (4, self.disable), (4, self.enable), (6, self.clear), (4, self.let_go),
+            (4, self.disable), (4, self.enable), (6, self.clear), (4, self.release_holds),
         ]  # fmt: skip
         (event,) = self.chance.choices([event for _, event in events], [weight for weight, _ in events])
         name, began = event.__name__, time.time()
@@ -148,12 +148,12 @@ class Ground:
         self.diary.append(f"{began:.2f} {name}{'' if done else ' (not done)'} {'; '.join(self._about)}")
         return name
 
-    def _submit(self, *options: str, hopeless: bool = False) -> bool:
+    def _submit(self, *options: str, unsatisfiable: bool = False) -> bool:
         again = self.chance.choice((None, True, False))
         rerun = () if again is None else ("-r", "y" if again else "n")
         long = str(self.chance.choice((2, 10, 30)))
         job = self.cell.submit("-b", "y", "-w", "n", "-j", "y", *rerun, *options, str(self.script), long)
-        self.jobs[job] = Submitted(again, time.time(), hopeless)
+        self.jobs[job] = Submitted(again, time.time(), unsatisfiable)
         self._about.append(f"{job}: {' '.join((*rerun, *options, long))}")
         return True
 
@@ -166,29 +166,29 @@ class Ground:
     def parallel(self) -> bool:
         return len(self.there()) < AT_ONCE and self._submit("-pe", *self.chance.choice((("local", "2"), ("mpi", "4"))))
 
-    def hopeless(self) -> bool:
-        return self._submit("-pe", "local", "100", hopeless=True)
+    def unsatisfiable(self) -> bool:
+        return self._submit("-pe", "local", "100", unsatisfiable=True)
 
     def held(self) -> bool:
         return len(self.there()) < AT_ONCE and self._submit("-h")
 
-    def let_go(self) -> bool:
+    def release_holds(self) -> bool:
         """Owners lift their own holds, and no other."""
         for job in sorted(self.there()):
-            self._tell("qrls", "-h", "u", job)
+            self._run("qrls", "-h", "u", job)
         return True
 
     def delete(self) -> bool:
         job = self._one(sorted(self.there()))
         if job is not None:
             self.deleted.add(job)
-            self._tell("qdel", job)
+            self._run("qdel", job)
         return job is not None
 
     def suspend(self) -> bool:
         job = self._one(sorted(self.there()))
         if job is not None:
-            self._tell("qmod", self.chance.choice(("-sj", "-usj", "-usj")), job)
+            self._run("qmod", self.chance.choice(("-sj", "-usj", "-usj")), job)
         return job is not None
 
     def kill_autoscaler(self) -> bool:
@@ -206,24 +206,24 @@ class Ground:
         self.cell.start_qmaster()
         return True
 
-    def _strike(self) -> Machine | None:
+    def _disturb_one(self) -> Machine | None:
         machine = self._one(self.living())
         if machine is not None:
-            self.struck.setdefault(machine.id, time.time())
+            self.disturbed.setdefault(machine.id, time.time())
             self._about.append(f"{machine.name} {machine.id}")
         return machine
 
-    def struck_names(self) -> set[str]:
-        return {machine.name for machine in machines(self.scaling) if machine.id in self.struck}
+    def disturbed_names(self) -> set[str]:
+        return {machine.name for machine in machines(self.scaling) if machine.id in self.disturbed}
 
     def kill_execd(self) -> bool:
-        machine = self._strike()
+        machine = self._disturb_one()
         if machine is not None:
             self.cell.host_runner(machine.name)(("pkill", "-KILL", "sge_execd"), timeout=10.0)
         return machine is not None
 
     def kill_machine(self) -> bool:
-        machine = self._strike()
+        machine = self._disturb_one()
         if machine is not None:
             failures.kill(machine, self.cell.tree)
         return machine is not None
@@ -233,7 +233,7 @@ class Ground:
         if self._frozen and self.chance.random() < 0.5:
             self.thaw()
             return True
-        machine = self._strike()
+        machine = self._disturb_one()
         if machine is not None:
             failures.freeze(machine, self.cell.tree)
             self._frozen.append(machine)
@@ -245,26 +245,28 @@ class Ground:
         self._frozen.clear()
 
     def notice(self) -> bool:
-        machine = self._strike()
+        machine = self._disturb_one()
         if machine is not None:
             at = time.time() + self.chance.choice((3.0, 45.0))
             failures.Notices(self.records).give(machine.id, at)
         return machine is not None
 
     def release(self) -> bool:
-        machine = self._strike()
+        machine = self._disturb_one()
         if machine is not None:
             failures.release(machine, self.records, self.cell.tree)
         return machine is not None
 
     def disable(self) -> bool:
-        """A person's hand on a worker in service that nobody is about to disable."""
+        """A person disables a worker in service that we are not about to disable."""
         states = {instance.host: instance.states for instance in self.scaling.instances().values()}
         ours = {entry.host for entry in journal(self.scaling)[-6:]}
-        free = [m.name for m in self.living() if states.get(m.name) == "" and m.name not in ours | self.struck_names()]
+        free = [
+            m.name for m in self.living() if states.get(m.name) == "" and m.name not in ours | self.disturbed_names()
+        ]
         name = self._one(free)
         if name is not None:
-            self._tell("qmod", "-d", f"*@{name}")
+            self._run("qmod", "-d", f"*@{name}")
             self.by_hand[name] = time.time()
         return name is not None
 
@@ -272,13 +274,13 @@ class Ground:
         name = self._one(sorted(self.by_hand))
         if name is not None:
             del self.by_hand[name]
-            self._tell("qmod", "-e", f"*@{name}")
+            self._run("qmod", "-e", f"*@{name}")
         return name is not None
 
     def _one(self, things: list[Thing]) -> Thing | None:
         return self.chance.choice(things) if things else None
 
-    def _tell(self, *argv: str) -> None:
+    def _run(self, *argv: str) -> None:
         """What Grid Engine answers does not matter: what is gone meanwhile is gone."""
         self._about.append(" ".join(argv))
         with contextlib.suppress(AutoscalerError):
@@ -287,15 +289,15 @@ class Ground:
     # -- what must hold ----------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """All that can be looked at any time."""
+        """All that can be checked at any time."""
         if (count := len(self.living())) > MAX_WORKERS:
             self.breaks(f"rule 5: {count} workers, where {MAX_WORKERS} are allowed")
         self._judge(findings.at_any_time(self.records_so_far()))
         with contextlib.suppress(AutoscalerError):
-            self._look()
+            self._observe()
 
-    def _look(self) -> None:
-        """What Grid Engine shows of hosts: which it does not hear, and whether a person's hand is respected."""
+    def _observe(self) -> None:
+        """Which hosts are silent, and whether what a person disabled stays disabled."""
         now = time.time()
         states = {instance.host: instance.states for instance in self.scaling.instances().values()}
         for machine in self.living():
@@ -303,9 +305,9 @@ class Ground:
                 self.silent.setdefault(machine.id, now)
             else:
                 self.silent.pop(machine.id, None)
-        struck = self.struck_names()
+        disturbed = self.disturbed_names()
         for name, since in self.by_hand.items():
-            enabled = name in states and "d" not in states[name] and name not in struck
+            enabled = name in states and "d" not in states[name] and name not in disturbed
             if enabled and now - since > REPORTS_LATE:
                 self.breaks(f"rule 4: {name} was disabled by hand and is enabled")
 
@@ -329,14 +331,14 @@ class Ground:
         """Nothing more happens, and people put right what they did."""
         self.thaw()
         for name in list(self.by_hand):
-            self._tell("qmod", "-e", f"*@{name}")
+            self._run("qmod", "-e", f"*@{name}")
         self.by_hand.clear()
 
-    def help_out(self) -> None:
+    def operator_cleans_up(self) -> None:
         """As an operator does with what is reported to be left to them."""
         for job in self.there():
-            self._tell("qrls", "-h", "u", job)  # what the autoscaler holds, it holds lest it runs twice
-            self._tell("qmod", "-usj", job)
+            self._run("qrls", "-h", "u", job)  # what the autoscaler holds, it holds lest it runs twice
+            self._run("qmod", "-usj", job)
         self._clear()
 
     def clear(self) -> bool:
@@ -353,7 +355,7 @@ class Ground:
         }
         for job in sorted(lost):
             self.deleted.add(job)
-            self._tell("qdel", "-f", job)
+            self._run("qdel", "-f", job)
         return len(lost)
 
     def may_rerun(self, job: str) -> bool:

@@ -14,13 +14,13 @@ from pathlib import Path
 from autoscaler.lab.cell import Cell
 from autoscaler.store.store import Store
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.soak.findings import Deed, End
+from tests.soak.findings import End, JournalAction
 
 _HOST, _JOB, _START, _END, _FAILED, _TASK = 1, 5, 9, 10, 11, 35
 """Fields of a line of accounting(5)."""
 
 
-def read_deeds(scaling: Autoscaling) -> list[Deed]:
+def read_actions(scaling: Autoscaling) -> list[JournalAction]:
     """All actions of the journal, oldest first; none where there is no journal yet."""
     with contextlib.ExitStack() as stack:
         files = sorted(scaling.state.glob("*.sqlite"))
@@ -32,14 +32,16 @@ def read_deeds(scaling: Autoscaling) -> list[Deed]:
             "SELECT at, kind, host, worker_id, action, result, message FROM actions JOIN plans ON plans.id = plan "
             "ORDER BY actions.id"
         )
-        return [_deed(row) for row in rows]
+        return [_action(row) for row in rows]
 
 
-def _deed(row: sqlite3.Row) -> Deed:
+def _action(row: sqlite3.Row) -> JournalAction:
     action = json.loads(row["action"])
     jobs = tuple(str(job) for job in action.get("jobs", ()))
     code = str(action.get("reason", {}).get("code", ""))
-    return Deed(row["at"], row["kind"], row["host"], row["worker_id"], jobs, code, row["result"], row["message"])
+    return JournalAction(
+        row["at"], row["kind"], row["host"], row["worker_id"], jobs, code, row["result"], row["message"]
+    )
 
 
 def read_ends(file: Path) -> list[End]:
@@ -92,6 +94,6 @@ def _keep(folder: Path, cell: Cell, scaling: Autoscaling, texts: Mapping[str, st
     ):
         with contextlib.suppress(OSError, shutil.Error):  # what was never made cannot be kept
             shutil.copytree(source, folder / name) if source.is_dir() else shutil.copy(source, folder / name)
-    journal = "\n".join(f"{deed} {deed.message}" for deed in read_deeds(scaling))
+    journal = "\n".join(f"{action} {action.message}" for action in read_actions(scaling))
     for name, text in {"journal": journal, **texts}.items():
         (folder / name).write_text(text + "\n")

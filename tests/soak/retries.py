@@ -1,6 +1,4 @@
-"""What rests must have failed: a person who wants failures tried again ends all that rests, and nothing rests anew
-before it fails anew.
-"""
+"""Backoffs: `retry` ends all backoffs, and a new one needs a new failure."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ RULE = 11
 
 @dataclass
 class Retries:
-    """Told of every answer that a launch got, of every machine that was ended, and of what a plan lets rest."""
+    """Notified of every answer to a launch, of every terminated machine, and of the backoffs of every plan."""
 
     world: World
     breaks: Callable[[int, str], None]
@@ -28,12 +26,12 @@ class Retries:
     def fails(self, types: Iterable[str]) -> None:
         self.failed_at |= dict.fromkeys(types, self.world.clock.now)
 
-    def decides(self, rests: Iterable[Backoff]) -> None:
-        """`rests`: what the plan lets rest."""
+    def decides(self, backoffs: Iterable[Backoff]) -> None:
+        """`backoffs`: those of the plan."""
         retried_at = self.world.people.overrides.retried_at
         if retried_at is None:
             return
-        for rest in rests:
-            kind = rest.bucket.instance_type
+        for backoff in backoffs:
+            kind = backoff.bucket.instance_type
             if self.failed_at.get(kind, 0.0) < retried_at:
-                self.breaks(RULE, f"{kind} rests ({rest.kind}), and did not fail since a person wanted it tried again")
+                self.breaks(RULE, f"{kind} backs off ({backoff.kind}), and did not fail since the retry command")

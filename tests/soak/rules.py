@@ -1,7 +1,7 @@
 """The rules of docs/safety.md, checked against the truth of a simulated world and nothing that the autoscaler knows.
 
-Told of every look, decision and change at the moment it passes the seam; the journal is read in one place only, where
-the rule itself rests on it: a worker drains if the journal says that we disabled it.
+Notified of every observation, decision and change when it passes the seam; the journal is read in one place only,
+where the rule itself rests on it: a worker drains if the journal says that we disabled it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.soak.cell import SCHEDULE_INTERVAL
 from tests.soak.group_rules import GroupRules, group_of, host_group
 from tests.soak.job_rules import JobRules
 from tests.soak.jobs import IN_GROUP, MAIN, Job, Room, Run
-from tests.soak.promises import keeps_nodes
+from tests.soak.request_rules import check_created_nodes
 from tests.soak.retries import Retries
 
 if TYPE_CHECKING:
@@ -28,33 +28,33 @@ if TYPE_CHECKING:
 HOUR = 3600.0
 STALE = 120.0
 LONGEST_GAP = 120.0
-"""Seconds between two looks that count as silence at most."""
+"""Seconds between two observations that count as silence at most."""
 NOTICE_MARGIN = 30.0
 """Seconds before its cloud takes it from which a worker may be ended with what it runs."""
 """Seconds after which what was read may not be acted on."""
 _PARTS = frozenset({"qstat", "qhost", "workers", "buckets"})
-_LOOKS_KEPT = 200
+_OBSERVATIONS_KEPT = 200
 
 
 @dataclass
-class Look:
+class Observation:
     """One pass's reading of the world, as it really was."""
 
     began: float
     damaged: list[str] = field(default_factory=list)
     parts: set[str] = field(default_factory=set)
     empty: dict[str, bool] = field(default_factory=dict)
-    """By host, closed ones only: whether nothing was on it at any moment it was looked at."""
+    """By host, disabled ones only: whether nothing was on it at any moment of the reading."""
     able: list[tuple[Job, int]] = field(default_factory=list)
     """Jobs of the autoscaled queue with how many tasks of them could start, and since when they wait."""
     again: list[tuple[Job, int]] = field(default_factory=list)
     """Jobs that will wait again: their machine is about to be taken or ended."""
     rooms: list[Room] = field(default_factory=list)
-    """What was free where jobs could start, at each moment it was looked at."""
+    """What was free where jobs could start, at each moment of the reading."""
     silent: set[str] = field(default_factory=set)
-    """Hosts that were not heard."""
+    """Silent hosts."""
     guessed: bool = False
-    """Whether an answer was wrong in a way that nobody can see: of another moment, or with other figures."""
+    """Whether an answer was wrong in a way that cannot be noticed: of another moment, or with other figures."""
     decided_at: float | None = None
 
     @property
@@ -68,23 +68,23 @@ class Rules:
     def __init__(self, world: World) -> None:
         self.world = world
         self.broken: list[str] = []
-        self.look = Look(world.clock.now)
-        self.closed_empty_since: dict[str, float] = {}
-        """Since when every good look of this store's life showed a host closed and empty."""
-        self.looks: dict[str, list[tuple[float, bool]]] = {}
-        """Good looks at a host: when, and whether it was closed."""
+        self.observation = Observation(world.clock.now)
+        self.disabled_empty_since: dict[str, float] = {}
+        """Since when every good observation of this store showed a host disabled and empty."""
+        self.observations: dict[str, list[tuple[float, bool]]] = {}
+        """Good observations of a host: when, and whether it was disabled."""
         self.listed: set[str] = set()
-        """Machines that some listing of this store's life showed."""
+        """Machines that some listing of this store showed."""
         self.shown: dict[str, set[str]] = {}
         """By name: the machines that the latest listing showed as not gone, whether they were or not."""
         self.orders: set[str] = set()
-        """Orders of this store's life."""
+        """Orders of this store."""
         self.store_began = world.clock.now
         self.changes: list[str] = []
         """Of this pass."""
-        self.looked_at = world.clock.now
+        self.observed_at = world.clock.now
         self.silent_for: dict[str, float] = {}
-        """By host: for how long every good look has found it silent."""
+        """By host: for how long every good observation has found it silent."""
         self.made_for: dict[str, str] = {}
         """By execution host: the machine that it was made an execution host for."""
         self.made_before_loss: dict[str, str] = {}
@@ -98,38 +98,42 @@ class Rules:
         if text not in self.broken:
             self.broken.append(text)
 
-    # -- looking -----------------------------------------------------------------------------------------------------
+    # -- observing ------------------------------------------------------------------------------------------------
 
     def begin_pass(self) -> None:
-        self.look = Look(self.world.clock.now)
+        self.observation = Observation(self.world.clock.now)
         self.changes = []
         self.jobs.begin_pass()
         self.groups.begin_pass()
 
     def reads(self, part: str, *, damaged: str = "") -> None:
-        look, cell = self.look, self.world.cell
-        if look.decided_at is not None:
+        observation, cell = self.observation, self.world.cell
+        if observation.decided_at is not None:
             return
         if damaged:
-            look.damaged.append(f"{part}: {damaged}")
-        look.parts.add(part)
+            observation.damaged.append(f"{part}: {damaged}")
+        observation.parts.add(part)
         if part in ("qstat", "qhost"):
-            look.rooms.append(cell.room(self.world.serves))
+            observation.rooms.append(cell.room(self.world.serves))
             for name in cell.hosts:
-                if not cell.hears(name):
-                    look.silent.add(name)
-                calm = cell.closed(name) and name not in cell.occupied | cell.reserved
-                look.empty[name] = look.empty.get(name, True) and calm
+                if not cell.reports(name):
+                    observation.silent.add(name)
+                calm = cell.all_disabled(name) and name not in cell.occupied | cell.reserved
+                observation.empty[name] = observation.empty.get(name, True) and calm
             self.groups.reads()
         if part == "qstat":
             self.jobs.reads_qstat(bool(damaged))
-            look.able = [(job, len(tasks)) for job, tasks in cell.able() if MAIN in job.pools and not job.foreign_host]
-            look.again = [(job, 1) for job, run in cell.runs if MAIN in job.pools and self._comes_back(run)]
+            observation.able = [
+                (job, len(tasks)) for job, tasks in cell.able() if MAIN in job.pools and not job.foreign_host
+            ]
+            observation.again = [(job, 1) for job, run in cell.runs if MAIN in job.pools and self._comes_back(run)]
 
     def _comes_back(self, run: Run) -> bool:
         """Whether it stands where it cannot stay."""
         world = self.world
-        leaving = any(world.noticed(world.machine_of(name)) or not world.cell.hears(name) for name in run.hosts)
+        leaving = any(
+            world.interruption_of(world.machine_of(name)) or not world.cell.reports(name) for name in run.hosts
+        )
         return leaving or world.lost(run)
 
     def ends_pass(self, done: object) -> None:
@@ -144,27 +148,27 @@ class Rules:
                 self.shown.setdefault(worker.name, set()).add(worker.id)
 
     def decides(self) -> None:
-        look, now = self.look, self.world.clock.now
-        look.decided_at = now
-        self.jobs.decides(look)
-        if not look.good:
+        observation, now = self.observation, self.world.clock.now
+        observation.decided_at = now
+        self.jobs.decides(observation)
+        if not observation.good:
             return
-        cell, gap = self.world.cell, min(look.began - self.looked_at, LONGEST_GAP)
-        silent = look.silent | (self.silent_for.keys() & cell.hosts.keys() if look.guessed else set())
+        cell, gap = self.world.cell, min(observation.began - self.observed_at, LONGEST_GAP)
+        silent = observation.silent | (self.silent_for.keys() & cell.hosts.keys() if observation.guessed else set())
         self.silent_for = {name: self.silent_for[name] + gap if name in self.silent_for else 0.0 for name in silent}
         self.groups.decides(gap)
-        self.looked_at = look.began
+        self.observed_at = observation.began
         for name in cell.hosts:
-            kept = self.looks.setdefault(name, [])
-            kept.append((look.began, cell.closed(name)))
-            del kept[:-_LOOKS_KEPT]
-        calm = {name for name, empty in look.empty.items() if empty or look.guessed}
-        self.closed_empty_since = {name: self.closed_empty_since.get(name, look.began) for name in calm}
+            kept = self.observations.setdefault(name, [])
+            kept.append((observation.began, cell.all_disabled(name)))
+            del kept[:-_OBSERVATIONS_KEPT]
+        calm = {name for name, empty in observation.empty.items() if empty or observation.guessed}
+        self.disabled_empty_since = {name: self.disabled_empty_since.get(name, observation.began) for name in calm}
 
     def loses_store(self) -> None:
         """A new store begins: nothing that an earlier one knew may be relied on."""
-        self.closed_empty_since.clear()
-        self.looks.clear()
+        self.disabled_empty_since.clear()
+        self.observations.clear()
         self.listed.clear()
         self.orders.clear()
         self.jobs.loses_store()
@@ -177,13 +181,13 @@ class Rules:
     # -- rule 2 ------------------------------------------------------------------------------------------------------
 
     def _acts(self, what: str) -> None:
-        look = self.look
+        observation = self.observation
         self.changes.append(what)
-        if not look.good:
-            lacking = sorted(_PARTS - look.parts)
-            self.breaks(2, f"{what} after a look that was damaged {look.damaged} or lacked {lacking}")
-        elif look.decided_at is not None and look.decided_at - look.began > STALE:
-            self.breaks(2, f"{what} on a look that took {look.decided_at - look.began:.0f} s")
+        if not observation.good:
+            missing = sorted(_PARTS - observation.parts)
+            self.breaks(2, f"{what} after an observation that was damaged {observation.damaged} or missed {missing}")
+        elif observation.decided_at is not None and observation.decided_at - observation.began > STALE:
+            self.breaks(2, f"{what} on an observation that took {observation.decided_at - observation.began:.0f} s")
 
     # -- rules 1 and 4: Grid Engine ----------------------------------------------------------------------------------
 
@@ -193,22 +197,22 @@ class Rules:
         if (name or "").startswith(PROBE_HOST_PREFIX) or any(PROBE_HOST_PREFIX in word for word in argv):
             return  # ours at any time: also swept away before the first decision
         self._acts(what)
-        self.jobs.changes(argv, self.look.began)
+        self.jobs.changes(argv, self.observation.began)
         if name is None:
             return
         if argv[:2] == ("qconf", "-Ae") and name not in cell.hosts:
-            bearer, shown = world.machine_of(name), self.shown.get(name, set())
-            by_truth = bearer.id if bearer is not None else ""
+            named, shown = world.machine_of(name), self.shown.get(name, set())
+            by_truth = named.id if named is not None else ""
             # A listing that lags may show the one that had the name before.
             self.made_for[name] = by_truth if by_truth in shown or len(shown) != 1 else next(iter(shown))
         if name not in {machine.name for machine in world.ours}:
             self.breaks(4, f"{what}: {name} is no worker of ours")
         if argv[:2] == ("qmod", "-e"):
-            self.groups.opens(name)
+            self.groups.enables(name)
         if argv[:2] == ("qmod", "-d"):
-            self.groups.closes(name)
+            self.groups.disables(name)
         removing = argv[1] in ("-dattr", "-purge", "-de")
-        shutting = argv[:2] == ("qmod", "-d") and name in cell.hosts and cell.opened(name)
+        shutting = argv[:2] == ("qmod", "-d") and name in cell.hosts and cell.can_start_jobs(name)
         gone = name in self.made_for and not world.lives(self.made_for[name])
         by_person = [at for at in cell.instances_of(name) if cell.off.get(at) == "person"]
         if argv[:2] == ("qmod", "-e") and any(f"{at[0]}@{name}" in argv or f"*@{name}" in argv for at in by_person):
@@ -218,25 +222,27 @@ class Rules:
         if world.keeps(world.machine_of(name)) and not gone and (removing or (shutting and not self._leaves(name))):
             self.breaks(4, f"{what}: {name} is to be kept")
         if argv[:2] == ("qmod", "-d") and name in world.drained:
-            cell.off |= dict.fromkeys(by_person, "us")  # who asks to drain it hands it over
+            cell.off |= dict.fromkeys(by_person, "us")  # a drain makes it ours
         if by_person and not gone and (removing or shutting) and name not in world.drained and world.stopping is None:
             self.breaks(4, f"{what}: a person disabled {by_person}")
         if removing and name in cell.hosts:
             self._removes(name, what)
 
     def _leaves(self, name: str) -> bool:
-        """Whether it is silent, or its cloud has told that it takes it: then no job may enter, whoever keeps it."""
+        """Whether it is silent, or interrupted: then no job may start there, even if a person keeps it."""
         world = self.world
-        return name in self.look.silent or world.noticed(world.machine_of(name)) is not None
+        return name in self.observation.silent or world.interruption_of(world.machine_of(name)) is not None
 
     def _removes(self, name: str, what: str) -> None:
-        cell, since = self.world.cell, self.closed_empty_since.get(name)
-        if not cell.closed(name):
+        cell, since = self.world.cell, self.disabled_empty_since.get(name)
+        if not cell.all_disabled(name):
             self.breaks(1, f"{what}: jobs can still start on {name}")
         if not self.world.lives(self.made_for.get(name, "")):
             return  # its machine is gone for sure: what is left of it in Grid Engine can run nothing
-        if since is None or self.look.began - since < SCHEDULE_INTERVAL:
-            self.breaks(1, f"{what}: no two looks, {SCHEDULE_INTERVAL:g} s apart, showed {name} disabled and empty")
+        if since is None or self.observation.began - since < SCHEDULE_INTERVAL:
+            self.breaks(
+                1, f"{what}: no two observations, {SCHEDULE_INTERVAL:g} s apart, showed {name} disabled and empty"
+            )
 
     # -- rules 1 and 4: the provider ---------------------------------------------------------------------------------
 
@@ -253,7 +259,7 @@ class Rules:
                 self.retries.fails([machine.bucket.type.name])
             if world.keeps(machine):
                 self.breaks(4, f"terminates {worker_id}, which is to be kept")
-            keeps_nodes(world, machine, self.breaks)
+            check_created_nodes(world, machine, self.breaks)
             if self._may_be_fenced(machine):
                 continue
             if machine.name in cell.occupied | cell.reserved and self.made_for.get(machine.name) == machine.id:
@@ -266,7 +272,7 @@ class Rules:
         world, name = self.world, machine.name
         if self.silent_for.get(name, 0.0) >= world.policy.silence_timeout:
             return True
-        notice = world.noticed(machine)
+        notice = world.interruption_of(machine)
         runs = [(job, run) for job, run in world.cell.runs if name in run.hosts]
         again = all(job.rerun and self._living(run) <= {name} for job, run in runs) and name not in world.cell.reserved
         return notice is not None and world.clock.now >= notice.at - NOTICE_MARGIN and again
@@ -299,11 +305,11 @@ class Rules:
         if len({machine.token for machine in self.world.ours if machine.order.order_id == order.order_id}) > 1:
             self.breaks(3, f"order {order.order_id} was met twice")
         # Asked again, or late: judged when it was made. What callers ask for needs no job.
-        if first and ordered_at[order.order_id] == self.look.began and order.order_id not in asked:
+        if first and ordered_at[order.order_id] == self.observation.began and order.order_id not in asked:
             if not grouped:
                 self._is_needed(new, before)
-            elif not self.look.guessed and not self.groups.needs(order):
-                self.breaks(3, f"launches a group of {order.node_array}, which nobody wants")
+            elif not self.observation.guessed and not self.groups.needs(order):
+                self.breaks(3, f"launches a group of {order.node_array}, which nothing needs")
 
     def _keeps_to_limits(self, order: LaunchOrder, ordered_at: Mapping[str, float]) -> None:
         world = self.world
@@ -326,22 +332,26 @@ class Rules:
         """All but the last of the new machines beside what was there and coming must not have been enough."""
         world = self.world
         queue = world.policy.queues[0]
-        decided_at = self.look.decided_at or 0.0
-        if self.look.guessed:
+        decided_at = self.observation.decided_at or 0.0
+        if self.observation.guessed:
             return
-        if not self.look.again and not any(
-            decided_at - _able_since(job) >= queue.scale_up_timeout for job, _ in self.look.able
+        if not self.observation.again and not any(
+            decided_at - _able_since(job) >= queue.scale_up_timeout for job, _ in self.observation.able
         ):
             self.breaks(3, f"launches {len(new)} though no job waited {queue.scale_up_timeout:g} s")
         coming = [m for m in world.living if m.id in before and self.knowable(m) and self.is_coming(m)]
-        coming = [m for m in coming if not self.groups.may_be_given_up(m)]
-        there, fewer = [room.copy() for room in self.look.rooms], self.look.rooms
+        coming = [m for m in coming if not self.groups.may_be_terminated(m)]
+        there, fewer = [room.copy() for room in self.observation.rooms], self.observation.rooms
         for room in there:
             _join(room, coming)
         for room in fewer:
             _join(room, (*coming, *new[:-1]))
-        grouped = [(job, count) for job, count in (*self.look.able, *self.look.again) if job.pe == IN_GROUP]
-        needed = [(job, count) for job, count in (*self.look.able, *self.look.again) if job.pe != IN_GROUP]
+        grouped = [
+            (job, count) for job, count in (*self.observation.able, *self.observation.again) if job.pe == IN_GROUP
+        ]
+        needed = [
+            (job, count) for job, count in (*self.observation.able, *self.observation.again) if job.pe != IN_GROUP
+        ]
         fitting = [take_what_fits(room, grouped) for room in fewer]
         if not all(fitting):
             return  # it may wait for a group that is expected back, and leave others no room there
@@ -367,7 +377,7 @@ class Rules:
         if (
             late
             or machine.id in world.served
-            or world.noticed(machine)
+            or world.interruption_of(machine)
             or name in world.drained
             or name in cell.deleted_by_people
         ):

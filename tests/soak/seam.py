@@ -1,6 +1,6 @@
 """Where the autoscaler meets the world: its Runner and its Provider, with troubles on the way.
 
-Every call that looks or changes something is told to the rules, and every one that changes something may be the last.
+The rules are notified of every call that reads or changes something, and every change may be the last one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.soak.world import World
 
 UNSEEN = ("slow", "flip", "stale")
-"""Troubles that do not make a look a failed one: nobody can see them, or there is nothing to see."""
+"""Troubles that do not make an observation a failed one: they cannot be noticed, or change nothing."""
 UNREACHABLE = b"error: commlib error: got select error (Connection refused)"
 
 
@@ -85,12 +85,12 @@ class FaultyRunner:
             return Completed(argv, 1, b"", UNREACHABLE, 0.01)
         code, text = each_switch(world.cell.answer, argv)
         if trouble in ("flip", "stale"):
-            world.rules.look.guessed = True
+            world.rules.observation.guessed = True
             text = flipped(text, world.troubles.flips) if trouble == "flip" else world.troubles.last.get(argv, text)
         elif part in ("qstat", "qhost"):
             world.troubles.last[argv] = text
         if argv[:3] == ("qalter", "-w", "v") and not trouble:
-            world.rules.jobs.hears(argv, text)
+            world.rules.jobs.reads_answer(argv, text)
         if trouble == "empty":
             text = ""
         if trouble == "cut":
@@ -167,11 +167,11 @@ class FaultyProvider:
         self.inner = FakeProvider(FakeSettings(), cell=world.tag, cloud=world.cloud)
 
     def buckets(self) -> Sequence[Bucket]:
-        self._looks("buckets")
+        self._notify_read("buckets")
         return self.world.offered(self.inner.buckets())
 
     def workers(self) -> Sequence[Worker]:
-        self._looks("workers")
+        self._notify_read("workers")
         hidden, now = self.world.troubles.hidden, self.world.clock.now
         workers = [worker for worker in self.inner.workers() if now >= hidden.get(worker.id, 0.0)]
         self.world.rules.lists(workers)
@@ -213,7 +213,7 @@ class FaultyProvider:
     def interruptions(self) -> Sequence[Interruption]:
         return self.inner.interruptions()
 
-    def _looks(self, part: str) -> None:
+    def _notify_read(self, part: str) -> None:
         faults = self.world.cloud.faults
         broken = bool(faults.unreachable or faults.throttled or (part == "workers" and faults.malformed))
         self.world.rules.reads(part, damaged="unreachable" if broken else "")

@@ -1,7 +1,7 @@
-"""The campaign of `make soak`: seeded histories of jobs, troubles, people and deaths of the process, under the rules.
+"""The campaign of `make soak`: seeded histories of jobs, troubles, people and kills of the process, under the rules.
 
-SOAK_SEED and SOAK_HISTORIES choose others than usual. A history that breaks a rule is told with the fewest events that
-still break it.
+SOAK_SEED and SOAK_HISTORIES choose others than usual. A history that breaks a rule is reported with the fewest events
+that still break it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def directories() -> Iterator[Iterator[Path]]:
 
 
 @pytest.mark.parametrize("seed", sorted({*range(FIRST, FIRST + HISTORIES), *(FOUND if FIRST == 0 else ())}))
-def test_no_rule_is_ever_broken_and_all_comes_to_rest(seed: int, directories: Iterator[Path]) -> None:
+def test_no_rule_is_broken_and_every_history_converges(seed: int, directories: Iterator[Path]) -> None:
     history = History.of(seed, STEPS)
     played = _played(history, directories)
     MET.update(played.world.injected, steps=played.steps, histories=1, findings=bool(played.broken))
-    assert not played.broken, _told(history, played, directories)
+    assert not played.broken, _reported(history, played, directories)
 
 
 def _played(history: History, directories: Iterator[Path]) -> Played:
@@ -48,7 +48,7 @@ def _played(history: History, directories: Iterator[Path]) -> Played:
     return play(history, directory / "store.sqlite")
 
 
-def _told(history: History, played: Played, directories: Iterator[Path]) -> str:
+def _reported(history: History, played: Played, directories: Iterator[Path]) -> str:
     first = played.broken[0]
 
     def fails(shorter: History) -> bool:

@@ -1,4 +1,4 @@
-"""An hour without a master, whose hours are seconds: it takes a minute, half of which an execd needs to come back."""
+"""A qmaster outage many leases long: the test takes a minute, half of which an execd needs to come back."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def cell() -> Iterator[Cell]:
         yield cell
 
 
-def test_a_job_that_ends_while_the_master_is_away_is_accounted_for_when_it_is_back(cell: Cell) -> None:
-    """Its shepherd is gone long before, and the worker is many leases without a master."""
+def test_a_job_that_ends_during_a_qmaster_outage_is_in_accounting_afterwards(cell: Cell) -> None:
+    """Its shepherd is gone long before, and the worker is without a qmaster for many leases."""
     worker = Rented(cell, replace(worker_boot(cell), lease=1))
     job = cell.submit("-b", "y", "sleep", "2")
     wait_until(lambda: worker.joined() and Autoscaling(cell).running_on(job))

@@ -1,6 +1,6 @@
-"""The same over a real cell: SOAK_MINUTES (10) of submits, deletions, deaths, hands and restarts, then calm.
+"""The same over a real cell: SOAK_MINUTES (10) of submits, deletions, failures, commands and restarts, then calm.
 
-SOAK_SEED chooses what happens; when it happens within the cell's own doings, nobody chooses. What a failed run left is
+SOAK_SEED chooses what happens; the exact moment within the cell's own actions is not chosen. What a failed run left is
 kept in a folder that the failure names (under SOAK_EVIDENCE, or the temporary folder).
 """
 
@@ -17,7 +17,7 @@ from autoscaler.errors import AutoscalerError
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.evidence import open_orders
 from tests.soak.conftest import MET
-from tests.soak.real import Ground
+from tests.soak.real import RealCell
 from tests.soak.records import folder_of, kept_if_it_fails
 
 SEED = int(os.environ.get("SOAK_SEED", "0"))
@@ -27,10 +27,10 @@ SETTLES = 600.0
 
 
 @pytest.fixture
-def ground() -> Iterator[Ground]:
+def real_cell() -> Iterator[RealCell]:
     with Cell.up(hosts=1, scheduler={"schedule_interval": "0:0:1"}) as cell:
         cell.configure(max_unheard="00:00:04", load_report_time="00:00:01")
-        made = Ground(cell, random.Random(SEED))
+        made = RealCell(cell, random.Random(SEED))
         made.start()
         try:
             yield made
@@ -38,40 +38,42 @@ def ground() -> Iterator[Ground]:
             made.stop()
 
 
-def test_on_a_real_cell_no_rule_is_broken_and_all_comes_to_rest(ground: Ground) -> None:
-    with kept_if_it_fails(folder_of(SEED), ground.cell, ground.scaling) as texts:
+def test_on_a_real_cell_no_rule_is_broken_and_everything_converges(real_cell: RealCell) -> None:
+    with kept_if_it_fails(folder_of(SEED), real_cell.cell, real_cell.scaling) as texts:
         try:
-            _play(ground)
+            _play(real_cell)
         finally:
-            texts["diary"] = "\n".join(ground.diary)
-            texts["findings"] = "\n".join([*ground.broken, "", *ground.notes])
-            MET.update({f"real cell: {name}": count for name, count in ground.met.items()})
-            MET.update({f"note: {note}": 1 for note in ground.notes})
-            MET.update(steps=len(ground.diary), histories=1, findings=bool(ground.broken))
-        assert (ground.broken, open_orders(ground.scaling)) == ([], []), f"seed {SEED}"
+            texts["diary"] = "\n".join(real_cell.diary)
+            texts["findings"] = "\n".join([*real_cell.broken, "", *real_cell.notes])
+            MET.update({f"real cell: {name}": count for name, count in real_cell.met.items()})
+            MET.update({f"note: {note}": 1 for note in real_cell.notes})
+            MET.update(steps=len(real_cell.diary), histories=1, findings=bool(real_cell.broken))
+        assert (real_cell.broken, open_orders(real_cell.scaling)) == ([], []), f"seed {SEED}"
 
 
-def _play(ground: Ground) -> None:
+def _play(real_cell: RealCell) -> None:
     end = time.monotonic() + SECONDS
-    while time.monotonic() < end and not ground.broken:
-        ground.happen()
-        time.sleep(ground.chance.choice((0.1, 0.5, 1.5)))
-        ground.check()
-    if not ground.broken:
-        _settle(ground)
-        ground.check()
-        ground.check_at_the_end()
+    while time.monotonic() < end and not real_cell.broken:
+        real_cell.happen()
+        time.sleep(real_cell.chance.choice((0.1, 0.5, 1.5)))
+        real_cell.check()
+    if not real_cell.broken:
+        _settle(real_cell)
+        real_cell.check()
+        real_cell.check_at_the_end()
 
 
-def _settle(ground: Ground) -> None:
-    ground.calm()
+def _settle(real_cell: RealCell) -> None:
+    real_cell.calm()
     end = time.monotonic() + SETTLES
     while time.monotonic() < end:
         try:
-            if not ground.there() and ground.scaling.all_gone():
+            if not real_cell.there() and real_cell.scaling.all_gone():
                 return
-            ground.help_out()
+            real_cell.operator_cleans_up()
         except AutoscalerError:
-            pass  # the qmaster is busy: looked at again
+            pass  # the qmaster is busy: tried again
         time.sleep(2.0)
-    ground.breaks(f"rule 8: after {SETTLES:g} s jobs {sorted(ground.there())}, hosts {sorted(ground.scaling.rented())}")
+    real_cell.breaks(
+        f"rule 8: after {SETTLES:g} s jobs {sorted(real_cell.there())}, hosts {sorted(real_cell.scaling.rented())}"
+    )

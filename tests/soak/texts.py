@@ -66,7 +66,7 @@ def _at(seconds: float) -> str:
 def _states(cell: Cell, at: Instance) -> str:
     orphaned = "" if at[1] in cell.members or at[1] in cell.attached else "o"
     disabled = "d" if at in cell.off else ""
-    return disabled + ("" if cell.hears(at[1]) else "u") + ("E" if at in cell.broken else "") + orphaned
+    return disabled + ("" if cell.reports(at[1]) else "u") + ("E" if at in cell.broken else "") + orphaned
 
 
 def _used(cell: Cell, at: Instance) -> int:
@@ -121,7 +121,7 @@ def _host(cell: Cell, name: str) -> str:
         if pair.startswith("group_id="):
             group = pair.partition("=")[2]
             more += f"   <resourcevalue name='group_id' dominance='hf'>{group}</resourcevalue>\n"
-    if cell.hears(name):
+    if cell.reports(name):
         return host(name, *instances, more=more)
     return host(name, *instances, load={}, column="-", more=more)
 

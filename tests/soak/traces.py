@@ -1,4 +1,4 @@
-"""What jobs on a real cell tell of themselves: every process of one writes down where it is and each moment it lives.
+"""Traces of jobs on a real cell: every process of one writes down where it is and each moment it lives.
 
 The files lie outside the machines, so that they outlive them, and nothing in them is the autoscaler's word.
 """
@@ -34,10 +34,10 @@ class Trace:
     """`undefined` where the job is no array, as Grid Engine has it."""
     host: str
     space: str
-    """Its PID namespace: with `pid` it tells the process from all others, also on a later machine of the same name."""
+    """Its PID namespace: with `pid` it identifies the process, also on a later machine of the same name."""
     pid: str
     restarted: bool
-    """Whether Grid Engine told it that it was started before."""
+    """Whether RESTARTED was set: it was started before."""
     began: float
     last: float
     ended: bool
@@ -54,7 +54,7 @@ class Trace:
 
 
 def write_job(file: Path, folder: Path) -> None:
-    """A program that lives for as many steps as its argument says, and leaves its trace in `folder`."""
+    """A program that lives for as many steps as its argument, and leaves its trace in `folder`."""
     folder.mkdir()
     folder.chmod(0o777)
     file.write_text(_JOB.format(folder=folder, step=STEP))

@@ -1,4 +1,4 @@
-"""The whole simulated world: cloud, cell, people, fate, and one autoscaler, killed and started again."""
+"""The whole simulated world: cloud, cell, people, failures, and one autoscaler, killed and started again."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from tests.simulated.asking import NamesInMemory
 from tests.simulated.autoscaler import TAG, Silent
 from tests.simulated.cluster import Clock
 from tests.simulated.executor import at_once
+from tests.simulated.failing_machines import NameReusingCloud
 from tests.simulated.killing import Instants, MortalNames, mortal_store
-from tests.simulated.perils import ForgetfulCloud
 from tests.soak.allowed import Allowed
 from tests.soak.cell import Cell
 from tests.soak.jobs import Instance, Run
@@ -51,7 +51,7 @@ Decide = Callable[[Snapshot], Plan]
 MAX_UNHEARD = 20.0
 EVIDENCE_KEPT = 3600.0
 BY_REQUEST = "ended by request"
-"""What a machine says that ended because we asked for it."""
+"""The message of a machine that ended at our request."""
 
 
 def policy_of(chance: random.Random) -> Policy:
@@ -115,26 +115,26 @@ class World:
 
     def __post_init__(self) -> None:
         self.clock = Clock()
-        cloud = ForgetfulCloud if self.old_names else FakeCloud
+        cloud = NameReusingCloud if self.old_names else FakeCloud
         self.cloud = cloud(clock=self.clock, boot_delay=self.boot_delay)
         self.allowed = Allowed(self.policy.node_arrays[0], tuple(self.cloud.catalog.buckets()), self.persistent)
         self.processes = Processes(self.answering, self.lives)
-        self.cell = Cell(self.clock, self.hears, self.stuck.__contains__, self.processes, grouped=self.grouped)
+        self.cell = Cell(self.clock, self.reports, self.stuck.__contains__, self.processes, grouped=self.grouped)
         for name, slots in self.persistent.items():
             self.cell.add_persistent(name, slots, memory=slots * 4)
         self.names = NamesInMemory()
         self.reported: dict[str, float] = {}
-        """By execution host: when its execd was last heard."""
+        """By execution host: when its execd last reported."""
         self.mute_until: dict[str, float] = {}
         """By machine or persistent host: until when its execd is dead, while jobs run on."""
         self.served: set[str] = set()
-        """Machines that were open once, with their execd heard."""
-        self.struck: set[str] = set()
-        """Machines that anything ever spoke against: they may have to go, whoever wants them."""
+        """Machines that were enabled once, with their execd reporting."""
+        self.disturbed: set[str] = set()
+        """Machines with any trouble of their own: they may have to leave, even if needed."""
         self.failures: list[JobFailure] = []
-        """What accounting tells of jobs that could not be run."""
+        """Failures of jobs in accounting."""
         self.health: dict[str, Health] = {}
-        """What health checks told, by machine."""
+        """Results of health checks, by machine."""
         self.kept: set[str] = set()
         self.meant: dict[str, str] = {}
         """By host that is or was to be kept: the machine that it was then."""
@@ -178,7 +178,7 @@ class World:
 
     @property
     def targets(self) -> Sequence[Target]:
-        """What live request sets want."""
+        """Targets of live request sets."""
         return [target for one in self.people.requests.load(self.clock.now).sets for target in one.targets]
 
     def offered(self, buckets: Sequence[Bucket]) -> Sequence[Bucket]:
@@ -194,12 +194,12 @@ class World:
         ]
 
     def lost(self, run: Run) -> bool:
-        """Whether a machine that bears a part of it is gone: one that it was handed to, or was to be handed to."""
+        """Whether a machine with a part of it is gone: one that it was delivered to, or was to be delivered to."""
         bare = run.hosts - run.delivered.keys() - self.persistent.keys()
         return self.processes.lost(run) or not all(self.lives(self.rules.made_for.get(host, "")) for host in bare)
 
     def machine_of(self, name: str) -> Machine | None:
-        """The machine that lives under this name now."""
+        """The machine that has this name now."""
         return next((machine for machine in reversed(self.living) if machine.name == name), None)
 
     def lives(self, place: str) -> bool:
@@ -215,20 +215,20 @@ class World:
         booted = machine is None or self.clock.now >= machine.created_at + self.boot_delay
         return place if booted else None
 
-    def hears(self, name: str) -> bool:
-        """Whether Grid Engine has heard of it lately: silence shows only after a while."""
+    def reports(self, name: str) -> bool:
+        """Whether it has reported lately: silence shows only after a while."""
         return name in self.reported and self.clock.now - self.reported[name] < MAX_UNHEARD
 
-    def noticed(self, machine: Machine | None) -> Interruption | None:
-        """Of its end, where its cloud has told of that."""
+    def interruption_of(self, machine: Machine | None) -> Interruption | None:
+        """Its interruption notice, if its cloud gave one."""
         notices = [] if machine is None else [n for n in self.cloud.notices if n.worker_id == machine.id]
         return min((n for n in notices if n.kind != "rebalance"), key=lambda notice: notice.at, default=None)
 
     def serves(self, at: Instance) -> bool:
-        """Whether its free slots are supply: open, on a machine that is there, and nobody wants it gone."""
+        """Whether its free slots are supply: enabled, on a machine that exists, and not drained."""
         machine = self.machine_of(at[1])
-        there = at[1] in self.persistent or (machine is not None and not self.noticed(machine))
-        return self.cell.lets_in(at) and there and at[1] not in self.drained
+        there = at[1] in self.persistent or (machine is not None and not self.interruption_of(machine))
+        return self.cell.accepts_jobs(at) and there and at[1] not in self.drained
 
     # -- the process ---------------------------------------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class World:
             store = Store(mortal_store(self.store_file, self.instants).database, self._new_order)
             runner, provider = FaultyRunner(self), FaultyProvider(self)
             administrator = Administrator(runner)
-            means = ExecutionContext(
+            execution_context = ExecutionContext(
                 administrator, provider, store, self.tag, lambda array: f"join {array}", self.clock, at_once,
                 ProbeHosts(runner, MortalNames(self.names, self.instants), self.clock, self.clock),
                 Lookup(runner).jobs, Nobody(), groups=Groups(administrator) if self.grouped else None,
@@ -248,7 +248,13 @@ class World:
                 clock=self.clock, stopwatch=self.clock, executor=at_once,
             )  # fmt: skip
             loop = Loop(
-                observer, self._decided, Actor(means, patience=0.0), store, Silent(), 10.0, stopwatch=self.clock
+                observer,
+                self._decided,
+                Actor(execution_context, patience=0.0),
+                store,
+                Silent(),
+                10.0,
+                stopwatch=self.clock,
             )
             try:
                 store.sweep(self.clock.now)
@@ -274,16 +280,16 @@ class World:
         return made
 
     def _count(self, made: Plan) -> None:
-        """What is seldom: that a campaign met it at all is to be seen."""
+        """Counts rare actions, to show that a campaign had them at all."""
         for action in made.actions:
             if isinstance(action, Disable) and action.reason.code is Code.SWAP:
-                self.injected["workers that make room for stronger ones"] += 1
+                self.injected["workers swapped for stronger ones"] += 1
                 if not self.policy.swap:
-                    self.rules.breaks(5, f"{action.host} makes room, where swaps are not allowed")
+                    self.rules.breaks(5, f"{action.host} is swapped, where swaps are not allowed")
             if isinstance(action, AskGridEngine):
-                self.injected["Grid Engine asked about phantoms"] += 1
+                self.injected["Grid Engine asked with probe hosts"] += 1
             if isinstance(action, Reschedule):
-                self.injected["jobs pushed back"] += len(action.jobs)
+                self.injected["jobs rescheduled"] += len(action.jobs)
 
     def restart(self, *, lose_store: bool = False) -> None:
         self.loop.store.close()
@@ -298,7 +304,7 @@ class World:
             self.people = Store.open(self.store_file)
 
     def step(self) -> Pass | None:
-        """One pass and the rest after it; None where nothing could be observed or the process was killed."""
+        """One pass and the pause after it; None if nothing could be observed or the process was killed."""
         done: Pass | None = None
         self.rules.begin_pass()
         try:
@@ -321,7 +327,7 @@ class World:
             self.pass_by()
 
     def pass_by(self) -> None:
-        """Let what is due happen: jobs end and start, wishes of gone hosts are over."""
+        """Let what is due happen: jobs end and start."""
         self.cloud.come_true()
         hosts = self.cell.hosts
         self.reported = {name: at for name, at in self.reported.items() if name in hosts}
@@ -329,7 +335,7 @@ class World:
         self.cell.tick()
         for name in hosts:
             machine = self.machine_of(name)
-            if machine is not None and self.rules.made_for.get(name) == machine.id and self.cell.opened(name):
+            if machine is not None and self.rules.made_for.get(name) == machine.id and self.cell.can_start_jobs(name):
                 self.served.add(machine.id)
 
     def call(self) -> None:
@@ -345,13 +351,13 @@ class World:
 
     # -- people --------------------------------------------------------------------------------------------------------
 
-    def wish(self, verb: Verb, host: str = "") -> None:
+    def set_override(self, verb: Verb, host: str = "") -> None:
         self.people.overrides.ask(verb, who="ann", at=self.clock.now, host=host)
         machine = self.machine_of(host)
         if verb is Verb.DRAIN:
-            self.strike(machine or self.cloud.machines.get(host))
+            self.disturb(machine or self.cloud.machines.get(host))
         if verb in (Verb.STOP_DRAIN, Verb.STOP_NOW):
-            self.struck |= {each.id for each in self.living}
+            self.disturbed |= {each.id for each in self.living}
         if verb is Verb.KEEP and machine is not None:
             self.meant[host] = machine.id
 
@@ -359,38 +365,38 @@ class World:
         """Whether a person keeps it: it, not another one that has its name by now."""
         return machine is not None and machine.name in self.kept and self.meant.get(machine.name) == machine.id
 
-    def strike(self, machine: Machine | None) -> None:
-        """Something speaks against this machine by itself, now or for a while."""
+    def disturb(self, machine: Machine | None) -> None:
+        """This machine has a trouble of its own, now or for a while."""
         if machine is not None:
-            self.struck.add(machine.id)
+            self.disturbed.add(machine.id)
 
-    def lets_in(self, machine: Machine | None) -> None:
-        """A person does, also where nothing of it is heard just now."""
+    def enabled_by_hand(self, machine: Machine | None) -> None:
+        """A person enabled it, even if it is silent just now."""
         if machine is not None:
             self.served.add(machine.id)
 
-    def unwish(self, verb: Verb, host: str = "") -> None:
+    def end_override(self, verb: Verb, host: str = "") -> None:
         self.people.overrides.end(verb, who="ann", at=self.clock.now, host=host)
 
-    def read_wishes(self) -> None:
-        """Which wishes are in force: those for hosts that are gone are over."""
+    def read_overrides(self) -> None:
+        """Which overrides are in force: those for hosts that are gone are over."""
         overrides = self.people.overrides.load()
         self.kept, self.stopping = set(overrides.keep), overrides.stop
         meant = {self.cloud.machines[one].name for one in overrides.drain if one in self.cloud.machines}
         self.drained = {*overrides.drain, *meant}
 
     def disable_by_hand(self, at: Instance) -> None:
-        """A person's `qmod -d`. Where the journal says that we were about to, it counts as ours."""
-        self.strike(self.machine_of(at[1]))
+        """A person's `qmod -d`. If the journal records that we were about to, it counts as ours."""
+        self.disturb(self.machine_of(at[1]))
         if at not in self.cell.off and self._is_ours_to_disable(at[1]):
             self.cell.off[at] = "us"
         else:
-            self.cell.tell(True, at)
+            self.cell.switch_by_hand(True, at)
 
     def _is_ours_to_disable(self, name: str) -> bool:
-        """A Disable of ours was journalled, and no look has shown it disabled and later open again."""
+        """A Disable of ours is in the journal, and no observation has shown it disabled and later enabled again."""
         last = next((row for row in self.people.journal.outcomes_of(name) if row["kind"] != "terminate"), None)
         if last is None or last["kind"] == "enable":
             return False
-        closed = [was_closed for at, was_closed in self.rules.looks.get(name, []) if at > last["at"]]
-        return not (True in closed and False in closed[closed.index(True) :])
+        disabled = [was_disabled for at, was_disabled in self.rules.observations.get(name, []) if at > last["at"]]
+        return not (True in disabled and False in disabled[disabled.index(True) :])
