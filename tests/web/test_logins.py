@@ -19,6 +19,7 @@ from autoscaler.api.logins import AT_ONCE, BURST, EVERY, LoginRefused, Logins
 from autoscaler.api.passwords import Passwords, hashed, set_password
 from autoscaler.api.principal import Principal, Role
 from autoscaler.api.request_service import RequestService
+from autoscaler.api.routes import VERBS
 from autoscaler.api.tokens import Tokens
 from autoscaler.errors import SettingsError
 from autoscaler.store.overrides import Verb
@@ -268,6 +269,17 @@ def test_a_caller_terminates_only_the_nodes_that_it_created(api: Served, callers
     assert len(api.store.nodes.live()) == 1
     all_ended = ask(api, callers["admin"], "POST", "/clusters/demo/nodes/terminate", data=filter_).json()["nodes"]
     assert {each["status"] for each in all_ended} == {"OK"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_caller_may_do_nothing_to_a_node_of_another(
+    api: Served, callers: dict[str, dict[str, str]], verb: str
+) -> None:
+    body = '{"sets": [{"count": 1, "nodearray": "execute"}]}'
+    ask(api, callers["other"], "POST", "/clusters/demo/nodes/create", data=body)
+    path = f"/clusters/demo/nodes/{verb}"
+    (node,) = ask(api, callers["caller"], "POST", path, data='{"names": ["execute-1"]}').json()["nodes"]
+    assert (node["error"].startswith("this node was created by token:other"), len(api.store.nodes.live())) == (True, 1)
 
 
 def test_a_caller_does_not_change_the_request_set_of_another(api: Served, callers: dict[str, dict[str, str]]) -> None:
