@@ -25,6 +25,7 @@ from autoscaler.errors import SettingsError
 from autoscaler.store.overrides import Verb
 from tests.samples import thorough
 from tests.web.served import PASSWORD, USER, Served, password_file, worker
+from tests.web.test_listeners import places
 
 
 def basic(user: str, password: str) -> str:
@@ -228,6 +229,8 @@ def test_a_reader_may_read_everything_and_change_nothing(api: Served, callers: d
 def test_a_reader_is_refused_every_operation_that_is_not_a_get(api: Served, callers: dict[str, dict[str, str]]) -> None:
     """This holds for operations added later, too: a reader is refused every method that is not GET."""
     document = ask(api, callers["reader"], "GET", "/openapi.json").json()
+    listed = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert {(method, path.replace(":path}", "}")) for method, path in places() if method != "GET"} <= listed
     for operation in (each for path in document["paths"].values() for each in path.values()):
         with_body = "requestBody" in operation
         assert ({"MUNGE": []} in operation["security"], "415" in operation["responses"]) == (not with_body, with_body)
