@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as families
 
 from autoscaler.core.model.fleet import FailureKind, Worker
+from autoscaler.core.model.memory import ProtectedArray
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.loop import Loop
 from autoscaler.engine.measured_elsewhere import MeasuredElsewhere
@@ -260,6 +263,23 @@ def test_a_pause_is_measured_and_forbids_launches(world: World) -> None:
     found = read(loop.store)
     assert (value(found, "launches_allowed"), value(found, "paused"), value(found, "circuit_breaker_open")) == (0, 1, 0)
     assert value(found, "node_array_stopped", node_array="execute", cause="protected_mode") == 0
+
+
+def test_what_stops_launches_is_measured(world: World) -> None:
+    loop = measured(world)
+    done = loop.pass_once()
+    assert isinstance(loop.meter, Meter)
+    reason = because(Code.GONE)
+    memory = replace(
+        done.plan.memory, brake=reason, stopped={"execute": "no"}, protected={"execute": ProtectedArray(stopped=reason)}
+    )
+    loop.meter._show_limits(done.observation.snapshot, replace(done.plan, memory=memory))
+    loop.meter._keep(world.clock.now)
+    found = read(loop.store)
+    causes = [
+        value(found, "node_array_stopped", node_array="execute", cause=cause) for cause in ("refused", "protected_mode")
+    ]
+    assert (value(found, "launches_allowed"), value(found, "circuit_breaker_open"), causes) == (0, 1, [1, 1])
 
 
 def test_commands_of_grid_engine_are_measured_by_program(world: World) -> None:

@@ -18,7 +18,9 @@ from autoscaler.hosts_helper import Allowed, Helper, Network
 @click.option(
     "--network", "networks", multiple=True, required=True, metavar="CIDR", help="Networks of workers' addresses."
 )
-@click.option("--file", "path", type=click.Path(path_type=Path), default=HOSTS, show_default=True)
+@click.option(
+    "--file", "path", type=click.Path(path_type=Path), default=HOSTS, show_default=True, help="The hosts file."
+)
 def command(names: str, networks: tuple[str, ...], path: Path) -> None:
     """Keep names of workers and of probe hosts in a hosts file, as requests on standard input say.
 

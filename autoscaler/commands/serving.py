@@ -414,12 +414,13 @@ def _reload(
         refuse_unusable(settings)
         refuse_exposed_files(invocation, settings)
         location = observer.rule_files.location if observer.rule_files is not None else ""
-        observer.rule_files = RuleFiles.load(
+        rule_files = RuleFiles.load(
             settings.process.rules,
             settings.process.vm_sizes,
             location=location,
             group=settings.process.trusted_group,
         )
+        policy = settings.policy(master=invocation.cell.master, currency=invocation.currency())
         fixed = [name for name in _FOR_LIFE if _differs(name, settings, invocation)]
         if fixed:
             log.warning("these settings change only with a restart: %s", ", ".join(fixed))
@@ -427,10 +428,11 @@ def _reload(
         if run_log is not None:
             run_log.attach(settings.process.log_level_run)
         observer.store.service_settings.keep(given(invocation.environ), time.time())
+        # From here on nothing fails: after an error the former rules stay in force with the former settings.
+        observer.rule_files = rule_files
         notifications.settings = notification_settings(settings)
         log_level.reporter.verbose = settings.process.verbose
         log_level.reloaded(settings.process)
-        policy = settings.policy(master=invocation.cell.master, currency=invocation.currency())
         return policy, settings.process.polling_delay
 
     return reload

@@ -130,6 +130,12 @@ def test_a_job_of_a_lost_machine_is_deleted_by_force_even_if_listed_as_running(b
     assert bench.asked[-1] == ("qdel", "-f", "12")
 
 
+def test_the_owner_is_notified_before_the_deletion(bench: JobsBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.notified, "notify", lambda *_: bench.asked.append(("notice",)))
+    bench.act(Kill(("12",), REASON, asks=(PLAIN,)))
+    assert bench.programs() == ["qalter", "notice", "qdel"]
+
+
 def test_the_owner_is_notified_only_of_deleted_jobs(bench: JobsBench) -> None:
     bench.running.add(13)
     bench.act(Kill(("12", "13"), REASON, asks=(PLAIN, PLAIN)))

@@ -320,3 +320,23 @@ def test_a_closed_order_cannot_send_a_candidate(bench: Bench) -> None:
     bench.store.journal.close_order(record.id, "given up", bench.now)
     asked = LaunchOrder(f"{record.id}-0", record.id, "tag", "execute", (BUCKETS["m5.large"],), 1, "")
     assert bench.store.journal.send(asked, 0, bench.now) is False
+
+
+def test_an_order_closed_while_the_provider_answers_tries_no_further_candidate(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = bench.provider.launch
+
+    def closing(order: LaunchOrder) -> Launched:
+        bench.store.journal.close_order(order.order_id, "given up", bench.now)
+        return ask(order)
+
+    monkeypatch.setattr(bench.provider, "launch", closing)
+    bench.cloud.faults.out_of_capacity.add("m5.large")
+    outcome = bench.act(launch("m5.large", "m5.xlarge"))[0]
+    assert (outcome.result, bench.states, bench.cloud.calls.count("launch"), bench.listing()) == (
+        Result.FAILED,
+        [OrderState.FAILED],
+        1,
+        [],
+    )

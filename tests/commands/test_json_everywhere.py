@@ -69,7 +69,7 @@ def test_no_exemption_is_left_of_a_removed_command() -> None:
 
 @pytest.mark.usefixtures("environ")
 @pytest.mark.parametrize("words", EVERY, ids=" ".join)
-def test_every_command_shows_its_help_alike(
+def test_every_command_and_option_has_help_shown_alike(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -83,7 +83,8 @@ def test_every_command_shows_its_help_alike(
     assert "-h, --help" in short
     result = next((line for line in short.splitlines() if line.lstrip().startswith("--json")), None)
     assert result is None or "JSON" in result.partition("--json")[2], result
-    assert short.partition("\n\n")[2].strip()
+    assert not short.partition("\n\n")[2].lstrip().startswith(("Options:", "Commands:"))
+    assert [one.name for one in found(words).params if isinstance(one, click.Option) and not one.help] == []
 
 
 # -- those that print their own ----------------------------------------------------------------------------------------
@@ -150,13 +151,15 @@ def test_config_check_has_errors_and_notes_in_json(
         assert name in str(document["errors"])
 
 
-def test_a_check_of_stale_pages_is_not_done_and_writes_nothing(
+def test_a_check_of_stale_pages_names_them_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "conf").mkdir()
     stale = printed_json(capsys, "config", "docs", "--check", "--root", str(tmp_path), code=1)
     assert (stale["done"], not any(tmp_path.glob("*/*"))) == (False, True)
+    pages = {str(tmp_path / "docs" / "configure.md"), str(tmp_path / "conf" / "sge-autoscaler.toml")}
+    assert pages <= set(stale["stale"])  # type: ignore[call-overload]
 
 
 def test_an_import_names_its_files_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,15 +77,19 @@ def test_a_test_without_a_file_names_the_setting(capsys: pytest.CaptureFixture[s
     ),
     ids=("empty", "others may read it", "no service", "sound"),
 )
-def test_doctor_checks_the_notification_file(
-    urls: Path, environ: dict[str, str], text: str, mode: int, words: str
+def test_doctor_checks_the_notification_file_and_calls_nobody(
+    urls: Path, environ: dict[str, str], text: str, mode: int, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    called: list[object] = []
+    monkeypatch.setattr("socket.getaddrinfo", lambda *of, **_: called.append(of))
+    monkeypatch.setattr("socket.socket.connect", lambda *of: called.append(of))
     urls.write_text(text)
     urls.chmod(mode)
     (found,) = notification_findings(Invocation(environ))
     assert found.level is (Level.FAIL if words else Level.OK)
     assert words in found.found + found.remedy
     assert TOKEN not in found.found
+    assert called == []
 
 
 def test_doctor_and_status_report_that_nothing_can_be_sent(

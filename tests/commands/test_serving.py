@@ -210,6 +210,20 @@ def test_wrong_rules_stop_the_start_and_leave_running_ones_in_force(invocation: 
         pass
 
 
+def test_a_reload_that_fails_late_leaves_rules_and_settings_in_force(invocation: Invocation, tmp_path: Path) -> None:
+    (tmp_path / "rules.json").write_text('{"idle_timeout": 60}')
+    (tmp_path / "file").touch()
+    environ = dict(invocation.environ)
+    with serving(Invocation(environ)) as loop:
+        held, policy = loop.observer.rule_files, loop.observer.policy
+        environ["CP_CAP_AUTOSCALE_RULES"] = str(tmp_path / "rules.json")
+        environ["CP_CAP_AUTOSCALE_WORKERS"] = "7"
+        environ["CP_CAP_AUTOSCALE_LOGDIR"] = str(tmp_path / "file" / "log")
+        loop._reload()
+        assert (loop.observer.rule_files, loop.observer.policy) == (held, policy)
+        assert "7" not in (loop.observer.store.service_settings.load() or {}).values()
+
+
 def test_a_reload_changes_the_log_and_keeps_the_command_line_options(invocation: Invocation, tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text("")

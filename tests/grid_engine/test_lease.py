@@ -78,7 +78,7 @@ def test_a_worker_that_reaches_its_master_does_not_end_itself_while_idle(
 
 
 @pytest.mark.thorough
-def test_a_worker_with_an_unreported_job_end_does_not_end_itself(
+def test_a_worker_does_not_end_itself_before_it_has_reported_the_end_of_its_job(
     empty_cell: Cell, rent: Rent, boot: WorkerBoot, until: Until
 ) -> None:
     """The job's processes are gone by then. The master, back again, gets its report 30 s later."""
@@ -93,6 +93,8 @@ def test_a_worker_with_an_unreported_job_end_does_not_end_itself(
     later = worker.provider.clock() + 3.0
     until(lambda: worker.provider.clock() > later)
     assert worker.ending() is None
+    empty_cell.start_qmaster()
+    until(lambda: Autoscaling(empty_cell).ended_well(job), 60, "the end of the job was not reported")
 
 
 @pytest.mark.thorough

@@ -20,7 +20,9 @@ from autoscaler.constraints.library import (
     read_constraint,
     read_rules,
 )
+from autoscaler.core.constraints.constraint import Never
 from autoscaler.core.constraints.node import PROPERTIES
+from autoscaler.core.constraints.ruleset import Who
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, MachineState, PriceType, Worker
 from autoscaler.core.model.reasons import Code
 
@@ -49,9 +51,17 @@ def test_the_shared_resource_example_on_the_page_runs() -> None:
     assert isinstance(run(program)[1]["constraint"], SharedConsumableConstraint)
 
 
-def test_the_autoscaler_rules_on_the_page_can_be_read() -> None:
+def test_the_autoscaler_rules_on_the_page_mean_what_the_page_says() -> None:
     rules = read_rules(next(text for kind, text in BLOCKS if kind == "json" and "apply" in text))
     assert [entry.place for entry in rules.entries] == ["apply[0]", "apply[1]", "apply[2]", "apply[3]"]
+    assert [entry.who for entry in rules.apply] == [
+        Who(queues=("big.q",)),
+        Who(projects=("restricted",), users=("ann", "bob")),
+        Who(pes=("mpi*",)),
+        Who(context=(("tier", "gold"),)),
+    ]
+    assert rules.apply[1].constraint == Never("User is denied access to this project")
+    assert rules.complexes == {"gpu": "ngpus", "vm_size": "vm_size"}
 
 
 def test_the_shared_resources_on_the_page_can_be_read(tmp_path: Path) -> None:

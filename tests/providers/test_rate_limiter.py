@@ -64,9 +64,12 @@ def test_after_a_pause_one_burst_starts_at_once(clock: Clock) -> None:
     assert starts == pytest.approx([1100.0, 1100.0, 1100.0, 1100.1])
 
 
-def test_a_throttled_call_is_repeated_after_a_wait_each_time(clock: Clock) -> None:
-    assert rate_limiter(clock).call(throttled(3)) == "answer"
-    assert len(clock.slept) >= 3
+def test_a_throttled_call_is_repeated_after_waits_of_growing_limits(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("random.uniform", lambda low, high: high)
+    assert rate_limiter(clock).call(throttled(4)) == "answer"
+    assert clock.slept == pytest.approx([FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT, 8 * FIRST_WAIT])
 
 
 def test_a_call_that_stays_throttled_raises_after_the_patience(clock: Clock) -> None:

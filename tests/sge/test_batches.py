@@ -123,13 +123,27 @@ def test_several_hosts_are_enabled_by_one_command_and_disabled_by_one() -> None:
     assert ({enabled, frozenset(enabled_hosts), disabled}, len(model.calls)) == ({frozenset(NAMES)}, 2)
 
 
-def test_an_unreachable_qmaster_fails_an_enrolment_of_several() -> None:
-    class Gone(GridEngineModel):
-        def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
-            return 1, "error: commlib error: got select error (Connection refused)"
+class Gone(GridEngineModel):
+    """Its qmaster answers only so many more commands."""
 
+    left = 0
+
+    def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
+        if self.left <= 0:
+            return 1, "error: commlib error: got select error (Connection refused)"
+        self.left -= 1
+        return super().answer(argv)
+
+
+@pytest.mark.parametrize("answered", range(5))
+def test_a_qmaster_that_becomes_unreachable_fails_an_enrolment_of_several_without_an_enabled_host(
+    answered: int,
+) -> None:
+    model = Gone()
+    model.left = answered
     with pytest.raises(GridEngineNotObservable):
-        enrol(Gone(), new())
+        enrol(model, new())
+    assert model.startable == []
 
 
 def joined(model: GridEngineModel, names: Sequence[str] = NAMES) -> GridEngineModel:
@@ -224,10 +238,15 @@ def test_a_removal_of_several_killed_after_any_command_converges_when_called_aga
     assert {name for name, outcome in outcomes.items() if outcome.removed} == set(NAMES) - set(busy)
 
 
-def test_an_unreachable_qmaster_fails_a_removal_of_several() -> None:
-    class Gone(GridEngineModel):
-        def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
-            return 1, "error: commlib error: got select error (Connection refused)"
-
+@pytest.mark.parametrize("answered", range(18))
+def test_a_removal_of_several_fails_while_qmaster_is_unreachable_and_is_completed_later(answered: int) -> None:
+    model = Gone()
+    model.left = 100
+    joined(model)
+    model.left = answered
     with pytest.raises(GridEngineNotObservable):
-        remove(Gone())
+        remove(model)
+    assert model.startable == []
+    model.left = 100
+    remove(model)
+    assert state(model) == ({}, [], {}, set())

@@ -213,10 +213,10 @@ def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, 
     )
 
 
-def test_a_request_set_is_ended_by_name(served: Store, path: Path) -> None:
+def test_a_request_set_is_ended_by_name_which_wakes_the_loop_once(served: Store, path: Path, rings: Rings) -> None:
     update(path, {"Name": "execute", "TargetCount": 2}, request_set="a b")
     ended = [call(path, "DELETE", "/requests/a%20b")[1]["ended"] for _ in range(2)]
-    assert (ended, served.requests.load(1001.0).sets) == ([True, False], ())
+    assert (ended, served.requests.load(1001.0).sets, rings.count) == ([True, False], (), 2)
 
 
 def test_an_update_that_cannot_be_stored_is_reported_as_failure(

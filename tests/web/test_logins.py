@@ -19,11 +19,13 @@ from autoscaler.api.logins import AT_ONCE, BURST, EVERY, LoginRefused, Logins
 from autoscaler.api.passwords import Passwords, hashed, set_password
 from autoscaler.api.principal import Principal, Role
 from autoscaler.api.request_service import RequestService
+from autoscaler.api.routes import VERBS
 from autoscaler.api.tokens import Tokens
 from autoscaler.errors import SettingsError
 from autoscaler.store.overrides import Verb
 from tests.samples import thorough
 from tests.web.served import PASSWORD, USER, Served, password_file, worker
+from tests.web.test_listeners import places
 
 
 def basic(user: str, password: str) -> str:
@@ -227,6 +229,8 @@ def test_a_reader_may_read_everything_and_change_nothing(api: Served, callers: d
 def test_a_reader_is_refused_every_operation_that_is_not_a_get(api: Served, callers: dict[str, dict[str, str]]) -> None:
     """This holds for operations added later, too: a reader is refused every method that is not GET."""
     document = ask(api, callers["reader"], "GET", "/openapi.json").json()
+    listed = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert {(method, path.replace(":path}", "}")) for method, path in places() if method != "GET"} <= listed
     for operation in (each for path in document["paths"].values() for each in path.values()):
         with_body = "requestBody" in operation
         assert ({"MUNGE": []} in operation["security"], "415" in operation["responses"]) == (not with_body, with_body)
@@ -268,6 +272,17 @@ def test_a_caller_terminates_only_the_nodes_that_it_created(api: Served, callers
     assert len(api.store.nodes.live()) == 1
     all_ended = ask(api, callers["admin"], "POST", "/clusters/demo/nodes/terminate", data=filter_).json()["nodes"]
     assert {each["status"] for each in all_ended} == {"OK"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_caller_may_do_nothing_to_a_node_of_another(
+    api: Served, callers: dict[str, dict[str, str]], verb: str
+) -> None:
+    body = '{"sets": [{"count": 1, "nodearray": "execute"}]}'
+    ask(api, callers["other"], "POST", "/clusters/demo/nodes/create", data=body)
+    path = f"/clusters/demo/nodes/{verb}"
+    (node,) = ask(api, callers["caller"], "POST", path, data='{"names": ["execute-1"]}').json()["nodes"]
+    assert (node["error"].startswith("this node was created by token:other"), len(api.store.nodes.live())) == (True, 1)
 
 
 def test_a_caller_does_not_change_the_request_set_of_another(api: Served, callers: dict[str, dict[str, str]]) -> None:

@@ -280,17 +280,18 @@ class Layer:
 
     def _spot_prices(self, parameters: Parameters) -> bytes:
         zones = [f"{REGION}{letter}" for letter in "abcdef"]
-        kinds = parameters.get("InstanceTypes") or sorted(self.launching.stock.spot_prices)
+        stock = self.launching.stock
+        kinds = parameters.get("InstanceTypes") or sorted(stock.spot_prices)
         history = [
             {
                 "InstanceType": kind,
                 "AvailabilityZone": zone,
                 "ProductDescription": "Linux/UNIX",
-                "SpotPrice": f"{self.launching.stock.spot_prices[kind]:f}",
+                "SpotPrice": f"{stock.spot_prices.get(f'{kind}/{zone}', stock.spot_prices[kind]):f}",
                 "Timestamp": datetime.now(UTC),
             }
             for kind in kinds
-            if kind in self.launching.stock.spot_prices
+            if kind in stock.spot_prices
             for zone in zones
         ]
         return wire.answer("DescribeSpotPriceHistory", {"SpotPriceHistory": history})

@@ -19,7 +19,7 @@ class Stock:
     on_demand_prices: dict[str, float] = field(default_factory=dict)
     """Prices of the price list, by type."""
     spot_prices: dict[str, float] = field(default_factory=dict)
-    """What spot machines cost now, by type, in every zone."""
+    """What spot machines cost now, by type; in some zones, by `type/zone`, another price."""
 
     def most(self, instance_type: str, zone: str, lifecycle: str) -> int | None:
         key = self._drawer(instance_type, zone, lifecycle)

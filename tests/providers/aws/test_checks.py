@@ -39,7 +39,7 @@ def test_a_correct_setup_has_no_problem_and_a_check_creates_nothing(
     region: Region, connect: Connect, zones: str
 ) -> None:
     assert problems_but_prices(connect(zones, placement_groups="")) == []
-    assert region.control("billable")["billable"] == []
+    assert (region.control("billable")["billable"], region.control("templates")["names"]) == ([], [])
     assert region.control("calls")["refused"] == []
 
 
@@ -96,12 +96,15 @@ def test_a_setting_that_names_a_missing_resource_is_a_problem(
         ("a", "DescribeSubnets"),
     ),
 )
-def test_a_missing_permission_is_a_problem(region: Region, connect: Connect, zones: str, operation: str) -> None:
+def test_a_missing_permission_is_a_problem_and_is_found_by_dry_runs_only(
+    region: Region, connect: Connect, zones: str, operation: str
+) -> None:
     provider = connect(zones)
     region.fault({"kind": "error", "operation": operation, "code": "UnauthorizedOperation", "status": 403})
     what, remedy = only(provider)
     assert "UnauthorizedOperation" in what
     assert "conf/aws/policy.json" in remedy
+    assert (region.control("billable")["billable"], region.control("templates")["names"]) == ([], [])
 
 
 def test_an_unreachable_cloud_is_not_a_problem_of_the_settings(region: Region, connect: Connect) -> None:

@@ -94,6 +94,13 @@ def test_prices_without_permission_are_unknown_or_those_of_the_catalogue(region:
     assert prices(provider, PriceType.ON_DEMAND)["c5.large"] == 0.085
 
 
+def test_a_new_catalogue_has_the_highest_spot_price_of_our_zones(region: Region, connect: Connect) -> None:
+    provider = connect("ab", prices="ask")
+    spot = {"c5.large": 0.03, "c5.large/us-east-1b": 0.05, "c5.large/us-east-1f": 9.0}
+    region.control("stock", on_demand_prices={"c5.large": 0.5}, spot_prices=spot)
+    assert {offer.type.name: offer.spot for offer in provider.offers("2026-01-02")}["c5.large"] == 0.05
+
+
 def test_a_new_catalogue_has_only_the_prices_that_aws_gives_now(region: Region, connect: Connect) -> None:
     provider = connect(prices="ask")
     region.control("stock", on_demand_prices={"c5.large": 0.5}, spot_prices={"c5.xlarge": 0.07})

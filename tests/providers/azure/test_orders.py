@@ -15,6 +15,8 @@ from tests.clouds.azure.region import GROUP_PATH
 from tests.clouds.played import Region
 from tests.providers.azure.building import an_order, until
 
+ROLE = "/subscriptions/x/roleDefinitions/worker"
+
 
 def launched(plane: AzurePlane, **order: Any) -> dict[str, Any]:
     """The machine of an order, as it was requested of Azure."""
@@ -82,21 +84,21 @@ def test_a_scale_set_is_joined_in_the_creating_call(region: Region) -> None:
     assert properties["virtualMachineScaleSet"]["id"].endswith("/virtualMachineScaleSets/flexible")
 
 
-def test_the_worker_role_is_granted_to_the_identity_of_the_worker(region: Region) -> None:
-    plane = AzurePlane(region, identity="system", worker_role="/subscriptions/x/roleDefinitions/worker")
-    machine = launched(plane)
-    (grant,) = region.control()["grants"].values()
-    assert grant["principalId"] == machine["identity"]["principalId"]
+def test_the_identity_of_a_worker_gets_the_worker_role_for_its_own_machine_and_no_other(region: Region) -> None:
+    provider = AzurePlane(region, identity="system", worker_role=ROLE).connect(CELL)
+    provider.launch(an_order(provider, count=2))
+    found = region.control()
+    expected = {name: (machine["identity"]["principalId"], ROLE) for name, machine in found["machines"].items()}
+    granted = {name: (of["principalId"], of["roleDefinitionId"]) for name, of in found["grants"].items()}
+    assert (granted, found["refused"]) == (expected, [])
+    assert len(set(expected.values())) == 2
 
 
 def test_a_refused_grant_does_not_fail_the_launch(region: Region, caplog: pytest.LogCaptureFixture) -> None:
-    plane = AzurePlane(region, identity="system", worker_role="/subscriptions/x/roleDefinitions/worker")
+    plane = AzurePlane(region, identity="system", worker_role=ROLE)
     region.fault({"kind": "error", "operation": "Grant", "code": "AuthorizationFailed", "status": 403})
     launched(plane)
     assert "cannot delete itself" in caplog.text
-
-
-ROLE = "/subscriptions/x/roleDefinitions/worker"
 
 
 def test_an_identity_that_azure_does_not_know_yet_gets_its_grant_later(region: Region) -> None:
@@ -161,13 +163,14 @@ def test_a_worker_without_a_key_is_refused_before_azure_is_asked(region: Region)
     assert "CreateMachine" not in region.control()["calls"]
 
 
-def test_a_full_zone_is_replaced_by_the_others(region: Region) -> None:
+def test_a_full_zone_is_asked_once_and_replaced_by_the_others(region: Region) -> None:
     plane = AzurePlane(region, zones="1,2")
     provider = plane.connect(CELL)
     region.control("set", stock={"Standard_D2s_v5/1": 0})
     answer = provider.launch(an_order(provider, count=4))
     zones = [machine["zones"] for machine in region.control()["machines"].values()]
     assert (answer.shortfalls, zones) == ((), [["2"]] * 4)
+    assert region.control()["calls"].count("CreateMachine") == 1 + 4
 
 
 def test_a_full_quota_is_reported_with_its_name_limit_and_usage(plane: AzurePlane) -> None:
