@@ -12,7 +12,7 @@ from autoscaler.commands._observation import from_record, observe_and_plan
 from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.documents import constraint_from, read_document
-from autoscaler.core.capacity.prospects import Prospect, prospects
+from autoscaler.core.facts.prospects import Prospect, prospects
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.outcome.constraint_verdicts import refusal_by
 from autoscaler.core.requests.targets import unknown_types

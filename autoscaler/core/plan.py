@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from autoscaler.core.capacity.forecast import Forecast
 from autoscaler.core.capacity.supply import Supply
-from autoscaler.core.facts.facts import Facts, facts_of
+from autoscaler.core.facts.facts import Facts, facts_of, prepared
 from autoscaler.core.joining.joining import join
-from autoscaler.core.limits.backoff import without_retried_failures
 from autoscaler.core.limits.circuit_breaker import tripped
-from autoscaler.core.limits.launched import settled
 from autoscaler.core.limits.protected_mode import Protection, protect
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.outcome import outcome_of
-from autoscaler.core.placement.constraint_effects import under_rules
-from autoscaler.core.placement.queue_instances import with_queue_instances
-from autoscaler.core.readable.screening import readable
 from autoscaler.core.replace.swap import swap_workers, under_way
 from autoscaler.core.scale_down.auto_stop import remember_stop_request, stop_if_requested
 from autoscaler.core.scale_down.leaving import leave_alone, leave_further
@@ -44,8 +39,8 @@ def plan(snapshot: Snapshot) -> Plan:
     If the pass would do more than the circuit breaker allows, it decides again on the same facts with the circuit
     breaker on, which then stays on. Deleting actions instead would leave their memory behind (docs/decisions/0049).
     """
-    snapshot = with_queue_instances(under_rules(settled(without_retried_failures(readable(snapshot)))))
-    facts, brake = facts_of(snapshot), snapshot.memory.brake
+    facts = facts_of(prepared(snapshot))
+    snapshot, brake = facts.snapshot, snapshot.memory.brake
     decided = _decide(facts, brake)
     if brake is not None:
         return decided

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from autoscaler.core.capacity.prospects import Prospect
+from autoscaler.core.facts.prospects import Prospect
 from autoscaler.report.document import reason_part
 from providers.catalog import Offer
 

@@ -8,8 +8,8 @@ import pytest
 
 from autoscaler.core import plan as planning
 from autoscaler.core.actions import Launch
-from autoscaler.core.capacity.prospects import prospects
 from autoscaler.core.facts.facts import Facts, facts_of
+from autoscaler.core.facts.prospects import prospects
 from autoscaler.core.limits.circuit_breaker import tripped
 from autoscaler.core.model.fleet import InstanceType, MachineState, OrderState
 from autoscaler.core.model.memory import Event, Memory

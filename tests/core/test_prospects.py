@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoscaler.core.actions import Launch
-from autoscaler.core.capacity.prospects import Prospect, prospects
+from autoscaler.core.facts.prospects import Prospect, prospects
 from autoscaler.core.model.fleet import FailureKind, PriceType
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code

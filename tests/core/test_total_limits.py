@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.actions import Launch
-from autoscaler.core.capacity.prospects import prospects
+from autoscaler.core.facts.prospects import prospects
 from autoscaler.core.limits.limits import Usage, most_of
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.offered_host import Host

@@ -22,17 +22,21 @@ from autoscaler.core.capacity.supply import Supply, SupplyContext, supply_of, us
 from autoscaler.core.constraints.ruleset import NONE_KEPT
 from autoscaler.core.demand.demand import PendingDemand, read_demand
 from autoscaler.core.hosts.load_reports import expected_back, track_silence
-from autoscaler.core.limits.backoff import backoffs_in_force, last_failures, stopped_arrays
+from autoscaler.core.limits.backoff import backoffs_in_force, last_failures, stopped_arrays, without_retried_failures
 from autoscaler.core.limits.budgets import no_launches, only_cheapest, over_budget
+from autoscaler.core.limits.launched import settled
 from autoscaler.core.limits.limits import Usage
 from autoscaler.core.limits.unanswered_orders import taken, throttled
 from autoscaler.core.limits.unhelped_demand import UnhelpedDemand, unhelped_demand
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import LaunchFailure
-from autoscaler.core.model.memory import Backoff, CameUp, ReportedType
+from autoscaler.core.model.memory import CameUp, ReportedType
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.constraint_effects import under_rules
 from autoscaler.core.placement.dispatches import before_dispatch
+from autoscaler.core.placement.queue_instances import with_queue_instances
 from autoscaler.core.policy import Policy
+from autoscaler.core.readable.screening import readable
 from autoscaler.core.recovery.recovery import Recovery, recover_workers
 from autoscaler.core.recovery.recovery_context import RecoveryContext, recovery_context
 from autoscaler.core.recovery.returning_jobs import returning_jobs
@@ -74,8 +78,6 @@ class Facts:
     """Hosts that are expected to report again."""
     came_up: tuple[CameUp, ...]
     reported: tuple[ReportedType, ...]
-    backoffs: tuple[Backoff, ...]
-    stopped: Mapping[str, str]
     launch_context: LaunchContext
     usage: Mapping[str, Usage]
     grouping: Grouping
@@ -172,6 +174,15 @@ class Facts:
         return supply, make_forecast(self.demand.wanted, supply, most, before, other_demands, for_others)
 
 
+def prepared(snapshot: Snapshot) -> Snapshot:
+    """The snapshot as a pass uses it: with values that it can read, without failures from before a `retry`, launches
+    with what they brought, hosts as rules and the configuration of queues have them.
+    """
+    snapshot = readable(snapshot)  # first, since all else reads these values
+    snapshot = settled(without_retried_failures(snapshot))
+    return with_queue_instances(under_rules(snapshot))
+
+
 def facts_of(snapshot: Snapshot) -> Facts:
     """Read everything off the snapshot."""
     cluster, policy, now = snapshot.cluster, snapshot.policy, snapshot.now
@@ -214,8 +225,6 @@ def facts_of(snapshot: Snapshot) -> Facts:
         silent=expected_back(track_silence(cluster, memory.hearing, now), cluster, now),
         came_up=came_up,
         reported=reported,
-        backoffs=tuple(launch_context.backoffs),
-        stopped=launch_context.stopped,
         launch_context=launch_context,
         usage=usage,
         # Groups of workers are judged as a whole.

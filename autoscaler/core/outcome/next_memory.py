@@ -33,8 +33,8 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         unable=demand.unable,
         details={**facts.recovery.details, **demand.details},
         swaps=decided.swaps.notes,
-        rests=facts.backoffs,
-        stopped=facts.stopped,
+        rests=tuple(facts.launch_context.backoffs),
+        stopped=facts.launch_context.stopped,
         failures_seen=max((failure.at for failure in snapshot.fleet.failures), default=memory.failures_seen),
         launches=(
             *recent(memory.launches, counted),

@@ -13,12 +13,10 @@ from autoscaler.core.capacity.placement_groups import Group, GroupKind, groups_o
 from autoscaler.core.demand.categories import assignment_of
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import Fleet
-from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import Requests
 from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy
-from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.group_names import group_id
 from autoscaler.core.requests.instance_types import not_offered
 from autoscaler.core.scale_up.group_offers import (
@@ -96,7 +94,7 @@ def launch_groups(
 ) -> GroupLaunches:
     """`earlier`: the other launches of this pass."""
     groups, policy = grouping.groups, grouping.group_context.launch_context.policy
-    ledger, placement = _opened(grouping, group_verdicts, earlier), needs.placement.with_new(Host("", {}), 0)
+    ledger, placement = _opened(grouping, group_verdicts, earlier), needs.placement.copy()
     notes: list[Reason | None] = []
     by_queue: dict[str, Reason] = {}
     held_back: dict[int, Reason] = {}
@@ -221,9 +219,8 @@ def _new(
 ) -> tuple[Ledger, GroupOption] | Reason:
     """Launch one new group; return the option that is tried first, or why there is no launch."""
     launch_context = ledger.group_context.launch_context
-    stopped = next((name for name in (array.name, family_of(array)) if name in launch_context.stopped), None)
-    if stopped is not None:
-        return because(Code.NODE_ARRAY_STOPPED, node_array=stopped, message=launch_context.stopped[stopped])
+    if (stopped := launch_context.stopped_by(array)) is not None:
+        return stopped
     later = ledger.ending.get(array.name) or _too_soon(array, launch_context)
     if later is not None:
         return later

@@ -34,13 +34,13 @@ def launch_needs(facts: Facts, forecast: Forecast, serving: Serving, protection:
     """All that workers may be launched for. Hosts in alarm, or of a queue that its calendar opens soon, will serve, so
     nothing is launched in their place.
     """
-    demands, returning = facts.demand.wanted, facts.returning
+    demands, returning, placement = facts.demand.wanted, facts.returning, forecast.placement.copy()
     unmet = [*facts.delays.launchable(forecast.unmet(demands), demands)]
-    unmet += forecast.placement.place([(want.demand, want.count) for want in returning]).unmet
+    unmet += placement.place([(want.demand, want.count) for want in returning]).unmet
     return LaunchNeeds(
         (*demands, *returning),
         unmet,
-        forecast.placement,
+        placement,
         short_of_floors(facts.snapshot, floors_of(facts.observed, facts.policy, facts.pass_context)),
         facts.requests.service.unserved,
         requests=facts.requests.needs,

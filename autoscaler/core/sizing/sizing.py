@@ -66,6 +66,13 @@ class LaunchContext:
         backoffs = (*self.backoffs, *more)
         return offers_for(array, self.buckets, backoffs, usage, self.complexes, waited=waited, reported=self.reported)
 
+    def stopped_by(self, array: NodeArrayPolicy) -> Reason | None:
+        """Why the array launches nothing until an operator acts: an error that lasts, of it or of the array that it
+        extends, whose settings it has.
+        """
+        name = next((each for each in (array.name, family_of(array)) if each in self.stopped), None)
+        return None if name is None else because(Code.NODE_ARRAY_STOPPED, node_array=name, message=self.stopped[name])
+
     def room_in_window(self) -> Room | None:
         """How many more launches the window of the circuit breaker allows."""
         return launches_left_in_window(self.policy.brake, self.launches, self.now, self.resumed_at)
@@ -162,10 +169,8 @@ def size_launch(
     wants, unmet = shortfall.demands, sum(shortfall.unmet)
     if not unmet and shortfall.workers <= 0:
         return ArrayLaunch()
-    if array.name in launch_context.stopped:
-        return ArrayLaunch(
-            note=because(Code.NODE_ARRAY_STOPPED, node_array=array.name, message=launch_context.stopped[array.name])
-        )
+    if (stopped := launch_context.stopped_by(array)) is not None:
+        return ArrayLaunch(note=stopped)
     options, refused = launch_context.offers(array, usage, waited=launch_context.now - shortfall.oldest)
     if unmet:
         strategy = strategy_of(array)
@@ -210,10 +215,8 @@ def size_requested(
     """Launch requested workers. `count_of`: how many workers of a type alone would meet the request. Requests are not
     divided into batches; a launch waits only after a failure.
     """
-    if array.name in launch_context.stopped:
-        return ArrayLaunch(
-            note=because(Code.NODE_ARRAY_STOPPED, node_array=array.name, message=launch_context.stopped[array.name])
-        )
+    if (stopped := launch_context.stopped_by(array)) is not None:
+        return ArrayLaunch(note=stopped)
     options, refused = launch_context.offers(array, usage)
     if placement_group is not None:
         options = tuple(_within(option, placement_group) for option in options)
