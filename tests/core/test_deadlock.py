@@ -520,6 +520,17 @@ def test_a_job_that_fits_only_on_workers_and_probe_hosts_together_is_left_alone_
     assert (jobs_acted_on(made), codes(category_of(made).reason)[-1]) == ([], code)
 
 
+def test_grid_engine_is_asked_again_once_the_workers_beside_which_it_was_asked_have_left() -> None:
+    job, limits = a_job(slots=20, pe="mpi"), Limits(max_cores=14)
+    beside = a_worker("w1", type_=X2LARGE, host=a_host("w1", slots=8))
+    history = a_history(job, beside, limits=limits, answer=Answer.POSSIBLE)
+    left_alone = to_the_end(history)
+    history.world = replace(a_history(job, limits=limits).world, memory=history.world.memory, now=history.world.now)
+    history.answer = Answer.IMPOSSIBLE
+    plans = [history.observe(later) for later in (1, 31, 1)]
+    assert [jobs_acted_on(made) for made in (left_alone, *plans)] == [[], [], [], ["1"]]
+
+
 @pytest.mark.parametrize("answer", (Answer.POSSIBLE, Answer.NONE, None))
 def test_a_job_is_left_alone_unless_grid_engine_says_it_can_never_run(answer: Answer | None) -> None:
     history = a_history(UNSATISFIABLE, answer=answer)

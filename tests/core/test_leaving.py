@@ -430,6 +430,17 @@ def test_after_stop_now_only_queues_that_no_person_had_disabled_are_enabled_agai
     ]
 
 
+def test_a_queue_that_a_person_enables_during_a_drain_is_enabled_when_the_drain_is_undone() -> None:
+    drain = Overrides(drain=frozenset({"w1"}))
+    disabled = plan(a_snapshot(with_other("", "d", used=1), drain)).memory.workers["i-w1"]
+    opened = replace(with_other("d", "", used=1), note=replace(disabled, seen_disabled=True, disabled_at=NOW - 60))
+    again = plan(a_snapshot(opened, drain))
+    note = again.memory.workers["i-w1"]
+    assert (disabled.left_disabled, acts(again), note.left_disabled) == (("other.q",), [("disable", "w1")], ())
+    undone = plan(a_snapshot(replace(with_other("d", "d", used=1), note=replace(note, seen_disabled=True))))
+    assert [action.queues for action in undone.actions if isinstance(action, Enable)] == [()]
+
+
 def test_stop_drain_disables_an_empty_worker_with_another_queue_hand_disabled() -> None:
     made = plan(a_snapshot(with_other("", "d", idle=0), Overrides(stop="drain")))
     assert (acts(made), verdict_and_code(made, "w1")[1]) == ([("disable", "w1")], Code.STOPPING)

@@ -331,6 +331,7 @@ class Prover:
             ],
             sorted((host.name, _sorted(host.slots)) for host in self.allowed.persistent),
             case.probe_hosts,
+            case.beside,  # without these workers Grid Engine may answer otherwise
         )
 
 

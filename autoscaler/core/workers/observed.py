@@ -348,6 +348,10 @@ def _seen_host(note: WorkerNote, host: ExecutionHost, now: float, *, half_enroll
         note = replace(note, heard_at=now)
     if note.disabling is None:
         return replace(note, retired_at=None, empty_since=None)
+    if note.left_disabled:
+        # What a person enables meanwhile is theirs no longer: if we disable it again, we enable it again.
+        enabled = {each.queue for each in host.instances if "d" not in each.states}
+        note = replace(note, left_disabled=tuple(queue for queue in note.left_disabled if queue not in enabled))
     if disabled(host):
         since = None if host.busy else note.empty_since if note.empty_since is not None else now
         retired = None if host.busy else note.retired_at
