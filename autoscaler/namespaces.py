@@ -244,9 +244,7 @@ def start_host(
 
 
 def end_host(tree: Tree, name: str) -> None:
-    """The sudden death of a machine: every process of it ends at once. Returns when it is gone; none is there: nothing
-    to do.
-    """
+    """Kill all processes of a machine at once, as a power failure would. Returns when they have ended."""
     pid = holder(tree.place(name) / "first")
     if pid is not None:
         handle = os.pidfd_open(pid)

@@ -38,7 +38,7 @@ class Extensions:
             meant = f"did you mean {close[0]}? " if close else ""
             raise SettingsError(
                 f"there is no {self.what} {name!r}: {meant}Known are {', '.join(points) or 'none'}; "
-                "write package.module:Class for one that is not installed"
+                "write package.module:Class for one without an entry point"
             )
         return self._loaded(points[name])
 

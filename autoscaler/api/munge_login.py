@@ -53,9 +53,9 @@ class MungeLogin:
         """Hold one of the `AT_ONCE` places. Raises Undecided."""
         with contextlib.ExitStack() as held:
             if not self._line.acquire(blocking=False):
-                raise Undecided("too many ask at once")
+                raise Undecided("too many logins at the same time; try again")
             held.callback(self._line.release)
             if not self._turns.acquire(timeout=PATIENCE):
-                raise Undecided("too many ask at once")
+                raise Undecided("too many logins at the same time; try again")
             held.callback(self._turns.release)
             yield

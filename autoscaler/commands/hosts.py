@@ -24,8 +24,8 @@ from autoscaler.hosts_helper import Allowed, Helper, Network
 def command(names: str, networks: tuple[str, ...], path: Path) -> None:
     """Keep names of workers and of probe hosts in a hosts file, as requests on standard input say.
 
-    For conf/sge-autoscaler-hosts@.service: it answers on standard output, writes no name of another line, and changes
-    no line but its own.
+    For conf/sge-autoscaler-hosts@.service: it answers on standard output. It changes only lines that it wrote, and
+    writes no name that another line has.
     """
     try:
         pattern = re.compile(names)

@@ -23,7 +23,7 @@ FAILED = 1
 @json_option
 @click.pass_obj
 def command(invocation: Invocation, test: bool, as_json: bool) -> int:
-    """Show the causes that hold and of which operators are notified, and the messages that wait to be sent.
+    """Show the present causes of notifications, and the messages that are not sent yet.
 
     With --test it sends one message to each service of CP_CAP_AUTOSCALE_NOTIFICATIONS, as the user of the autoscaler,
     and shows each result. The exit code is 1 if a service did not accept it.

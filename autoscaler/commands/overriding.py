@@ -25,8 +25,9 @@ from autoscaler.store.overrides import LogLevel, Verb
 @json_option
 @click.pass_obj
 def pause(invocation: Invocation, as_json: bool) -> None:
-    """Launch and remove nothing until `resume`. Workers and jobs are not affected; each pass still logs what it
-    observes.
+    """Launch nothing, and remove only workers that `drain` names, until `resume`.
+
+    Running jobs go on. Machines on their way still join; silent and interrupted workers are still disabled.
     """
     override(invocation, OperatorCommand(Verb.PAUSE), as_json=as_json)
 

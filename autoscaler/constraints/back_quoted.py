@@ -1,8 +1,8 @@
 """Back-quoted expressions as values of default resources, as in cyclecloud-scalelib: `node.vcpu_count - 1`.
 
-scalelib runs them as Python; here they are only parsed. An expression is a number, property or resource of the node,
-changed step by step by others, as default resources can also be written without it. All else is refused. As in
-scalelib, a number without unit that is added to or subtracted from a memory is bytes.
+scalelib runs them as Python; here they are only parsed. An expression begins with a number, property or resource of
+the node and applies operators to it in their order, as `add`, `subtract` … of a default resource can. All else is
+refused. As in scalelib, a number without unit that is added to or subtracted from a memory is bytes.
 """
 
 from __future__ import annotations

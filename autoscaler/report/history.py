@@ -186,7 +186,7 @@ def _periods(samples: Sequence[Sample], step: float, zone: tzinfo | None) -> Ite
 
 
 def _begin(at: float, step: float, zone: tzinfo | None) -> float:
-    """The begin of the period of this time: days and their parts in local time."""
+    """The start of the period that contains this time: days and their parts in local time."""
     local = datetime.fromtimestamp(at, zone)
     wall = (local.replace(tzinfo=None) - _EPOCH).total_seconds()
     # When summer time ends, one hour comes twice: fold says which of the two.

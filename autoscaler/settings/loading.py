@@ -266,8 +266,8 @@ def master_type_problem(queue: QueueSettings) -> str | None:
     if queue.instance_type or (queue.hybrid and queue.hybrid_family):
         return None
     return (
-        f"no instance type for workers of queue {queue.queue}: set CP_CAP_AUTOSCALE_INSTANCE_TYPE "
-        "(in a master run it is taken from instance_size)"
+        f"no instance type for workers of queue {queue.queue}: set CP_CAP_AUTOSCALE_INSTANCE_TYPE, for a further queue "
+        "with its number at the end, as in …_TYPE_1 (in a master run it is taken from instance_size)"
     )
 
 

@@ -30,7 +30,7 @@ def write(value: object, *, indent: int | None = None) -> str:
 
 
 def read(text: str | bytes, kind: type[Value]) -> Value:
-    """The value of type `kind` that `write` made this text of. Raises Unreadable."""
+    """Decode what `write` encoded from a value of type `kind`. Raises Unreadable."""
     try:
         return cast("Value", _adapter(cast("Any", kind)).validate_json(text))
     except ValueError as error:  # pydantic's is one

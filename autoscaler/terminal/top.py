@@ -282,7 +282,7 @@ class Top(App[None]):
         if self._readings.status.get("paused"):
             self._confirm(["resume"], "End the pause, and every other stop of launches?")
         else:
-            self._confirm(["pause"], "Launch and remove nothing until `resume`?")
+            self._confirm(["pause"], "Launch nothing, and remove only drained workers, until `resume`?")
 
     def action_drain(self) -> None:
         self._of_worker(

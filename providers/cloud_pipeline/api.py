@@ -64,7 +64,7 @@ class Api:
             elements = as_records(payload.get("elements") or [], path)
             total = _count(payload.get("totalCount"), path)
             if not elements and seen < total:
-                raise Unreachable(f"POST {path} ended after {seen} of {total}")
+                raise Unreachable(f"POST {path}: the listing ended after {seen} of {total} elements")
             seen += len(elements)
             yield from elements
         raise Unreachable(f"POST {path} has more than {_MOST_PAGES} pages")

@@ -104,13 +104,15 @@ def test_fractions_that_sum_to_one_use_up_the_whole_resource(shares: tuple[float
         (XOr((FIVE,)), "it meets no alternative of 1; of ncpus it has 4 left of 4, and 5 is requested"),
         (XOr((ONE, FIVE, Not(FIVE))), 'it meets several alternatives where only one may be met: {"ncpus": 1}, '
          '{"not": {"ncpus": 5}}'),
-        (Not(ONE), 'it meets what it must not: {"ncpus": 1}'),
+        (Not(ONE), 'it meets a constraint that must not hold: {"ncpus": 1}'),
         (InAPlacementGroup(True), "it is in no placement group, and must be in one"),
         (Never("User is denied access to this project"), "User is denied access to this project"),
         (SharedConsumableConstraint([LICENSES], 4), ("of licenses, which all share, 3 of 1000 are left, and 4 is "
         "requested")),
-        (SharedConstraint([VERSION], "2.0"), "prodversion is 1.2.3 for all, and 2.0 is requested"),
-        (SharedConstraint([VERSION], (2, "2.0")), 'prodversion is "1.2.3" for all, and 2 or 2.0 is requested'),
+        (SharedConstraint([VERSION], "2.0"),
+         "the shared resource prodversion is 1.2.3, and the constraint requires 2.0"),
+        (SharedConstraint([VERSION], (2, "2.0")),
+         'the shared resource prodversion is "1.2.3", and the constraint requires 2 or 2.0'),
     ),
 )  # fmt: skip
 def test_a_constraint_reports_why_it_rejects_a_node(constraint: Constraint, why: str) -> None:

@@ -8,6 +8,7 @@ from autoscaler.core.actions import Launch
 from autoscaler.core.facts.prospects import Prospect, prospects
 from autoscaler.core.model.fleet import FailureKind, PriceType
 from autoscaler.core.model.memory import Event
+from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
@@ -95,3 +96,15 @@ def test_a_plan_launches_as_many_workers_as_its_prospects() -> None:
     available = {each.bucket.type.name: each.count for each in prospects(snapshot)}
     launched = [action.candidates[0].count for action in plan(snapshot).actions if isinstance(action, Launch)]
     assert launched == [available["m5.large"]]
+
+
+@pytest.mark.parametrize(
+    ("things", "code"),
+    (
+        pytest.param((Overrides(paused=True, paused_by="ann"),), Code.PAUSED, id="pause"),
+        pytest.param((Overrides(stop="now"),), Code.STOPPING, id="stop"),
+    ),
+)
+def test_nothing_is_available_while_nothing_is_launched(things: tuple[Thing, ...], code: Code) -> None:
+    prospect = of(*things)["m5.large"]
+    assert (prospect.count, prospect.refusal and prospect.refusal.code) == (0, code)

@@ -314,6 +314,15 @@ def test_a_permanent_failure_of_a_callers_array_stops_no_other_array() -> None:
     ]
 
 
+def test_a_permanent_failure_of_an_array_stops_the_arrays_that_extend_it() -> None:
+    order = an_order(1, state=OrderState.FAILED, age=60)
+    refused = LaunchFailure(a_bucket(LARGE).key, NOW - 60, FailureKind.PERMANENT, "no such image", order.id)
+    made = planned(
+        order, refused, sets=(a_set(array="burst", count=1),), arrays=(ArrayDefinition("burst", dynamic=True),)
+    )
+    assert (launched(made), note_codes(made)) == ({}, [Code.NODE_ARRAY_STOPPED])
+
+
 def test_nothing_is_launched_for_an_array_that_is_no_longer_requested() -> None:
     definition = ArrayDefinition("burst", dynamic=True, wanted=False)
     assert launched(planned(sets=(a_set(array="burst", count=2),), arrays=(definition,))) == {}

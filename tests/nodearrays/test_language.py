@@ -144,8 +144,8 @@ def test_the_default_resources_of_pbspro(properties: NodeProperties, resources: 
             "taken",
             "it has no custom_string1",
         ),
-        ('{"not": {"node.gpu_count": 0}}', 'it meets what it must not: {"node.gpu_count": 0}', "taken"),
-        ('{"not": {"ngpus": 1}}', 'it meets what it must not: {"ngpus": 1}', "taken"),
+        ('{"not": {"node.gpu_count": 0}}', 'it meets a constraint that must not hold: {"node.gpu_count": 0}', "taken"),
+        ('{"not": {"ngpus": 1}}', 'it meets a constraint that must not hold: {"ngpus": 1}', "taken"),
         (
             """{"or": [{"node.vm_size": "Standard_NC6", "node.spot": true},
 {"node.vm_size": "Standard_F16", "node.spot": false}]
@@ -209,7 +209,7 @@ def test_a_version_is_the_same_for_all() -> None:
         return SharedConstraint(VERSIONS, value)
 
     assert [on(make_constraint(value), F16) for value in ("1.2.3", "2.0")] == [
-        "taken", "prodversion is 1.2.3 for all, and 2.0 is requested",
+        "taken", "the shared resource prodversion is 1.2.3, and the constraint requires 2.0",
     ]  # fmt: skip
 
 

@@ -168,6 +168,9 @@ def test_every_user_pays_for_their_jobs_as_in_accounting(seed: int) -> None:
 def test_shown_parts_add_up_to_the_shown_sum_in_every_format(seed: int, by: str) -> None:
     def adds_up(history: History) -> None:
         report = history.world.report(history.now, by)
+        if not report.tables:
+            assert history.micros() == {}
+            return
         (table,) = report.tables
         cost = table.total.cost
         rows = cost_blocks(report)[0].rows

@@ -238,7 +238,8 @@ def test_throttling_has_the_retry_time_of_the_server(serve: Serve, text: str, se
 @pytest.mark.parametrize("slow", (drip, drip_headers))
 def test_a_very_slow_answer_ends_with_the_deadline(serve: Serve, slow: Any) -> None:
     script, began = serve(slow), time.monotonic()
-    with pytest.raises(Unreachable, match="not answered in time"):
+    # On a busy machine the server may not get to its first byte in time.
+    with pytest.raises(Unreachable, match=r"not answered in time|silence longer than the time limit"):
         rest(script.url, limits=Limits(connect=30, read=30, total=0.2, tries=1)).ask("GET", "nodes")
     assert time.monotonic() - began < 50, "each drips for a minute"
 

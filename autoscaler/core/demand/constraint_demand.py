@@ -168,7 +168,7 @@ def shared_of(demand: Demand, entries: Entries) -> tuple[SharedConsumableConstra
 
 
 def entries_of(demand: Demand, rules: Rules | None) -> Entries:
-    """The entries that a demand was made with."""
+    """The entries of the rules that hold for this demand."""
     if rules is None:
         return ()
     places = {each.name for each in demand.properties}

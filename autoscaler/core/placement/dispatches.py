@@ -29,7 +29,7 @@ class BeforeDispatch:
     """
 
     def of(self, supply: Iterable[Host]) -> tuple[Host, ...]:
-        """The supply with these hosts in their places, even those that are full or closed now."""
+        """The supply with each of these hosts as it was when the jobs were read, also if full or closed now."""
         found = [self.hosts.get(host.name, host) for host in supply]
         names = {host.name for host in found}
         for name, host in self.hosts.items():

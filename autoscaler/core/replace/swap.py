@@ -180,7 +180,7 @@ def _go_on(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
 
 
 def _stopped_by_person(present: Sequence[WorkerState], pass_context: PassContext) -> bool:
-    """Whether the autoscaler stops, or one of the replaced workers is kept after all."""
+    """Whether a person gave `stop`, or keeps one of the replaced workers."""
     return pass_context.overrides.stop is not None or any(pass_context.kept(worker) is not None for worker in present)
 
 

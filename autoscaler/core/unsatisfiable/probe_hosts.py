@@ -43,7 +43,7 @@ def probe_hosts_for(demands: Iterable[Demand], allowed: Allowed) -> tuple[ProbeH
 
 
 def _missing(some: Sequence[ProbeHost], found: Sequence[ProbeHost]) -> list[ProbeHost]:
-    """The probe hosts in `some` that are not in `found` yet; equal ones are counted."""
+    """`some` without `found`, as multisets."""
     left = list(found)
     more: list[ProbeHost] = []
     for probe_host in some:

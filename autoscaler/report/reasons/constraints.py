@@ -18,7 +18,7 @@ ROWS = {
         "it meets several alternatives where only one may be met: {alternatives}",
         remedy="Use `or` where the first that fits may be taken.",
     ),
-    Code.MEETS_EXCLUDED: Row("it meets what it must not: {excluded}"),
+    Code.MEETS_EXCLUDED: Row("it meets a constraint that must not hold: {excluded}"),
     Code.NODE_IN_USE: Row("it is requested exclusively, but {jobs} runs on it"),
     Code.NODE_TAKEN: Row("{job} uses it exclusively"),
     Code.IN_PLACEMENT_GROUP: Row("it is in the placement group {placement_group}, and must be in none"),
@@ -28,7 +28,7 @@ ROWS = {
         "of {resource}, which all share, {left} of {whole} are left, and {asked} is requested",
         remedy="Provide more of it, or run fewer jobs at a time: more workers would not help.",
     ),
-    Code.SHARED_DIFFERS: Row("{resource} is {value} for all, and {asked} is requested"),
+    Code.SHARED_DIFFERS: Row("the shared resource {resource} is {value}, and the constraint requires {asked}"),
     Code.NONE_LEFT: Row("no more of it is available"),
     Code.RULES_FORBID: Row(
         "the rules allow no worker that is available ({places})",

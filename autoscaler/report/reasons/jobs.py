@@ -258,8 +258,8 @@ ROWS = {
         "starts on workers that are there for others.",
     ),
     Code.OTHERS_FIRST: Row(
-        "the hosts that are there could run it if they were empty at the same time; smaller jobs take them first, "
-        "unless it reserves them (`-R y`) and max_reservation allows that[ (it is {max_reservation})]",
+        "it fits only if several of the present hosts are empty at the same time; smaller jobs take them first, unless "
+        "it reserves them (`-R y`) and max_reservation allows that[ (it is {max_reservation})]",
         remedy="Submit with `-R y` (`qalter -R y JOB`), set `max_reservation` above 0 (`qconf -msconf`) and give jobs "
         "run times (`-l h_rt`); or remove what keeps workers from coming, such as a limit that is named.",
     ),

@@ -90,7 +90,7 @@ ROWS = {
         listed="waiting for",
     ),
     Code.JOINED: Row("qmaster has load reports from it, {after_s} after it was created", short="joined"),
-    Code.INCOMPLETE: Row("it joined by its own image, without {lacks}", short="to be completed"),
+    Code.INCOMPLETE: Row("its own image enrolled it without {lacks}", short="to be completed"),
     Code.BOOT_FAILED: Row(
         "its machine will never be up[: {message}]",
         short="failed to boot",
