@@ -120,7 +120,7 @@ def removes_workers_of_created_nodes(patch: Patch) -> Decide:
 
 
 def ignores_a_retry_command(patch: Patch) -> Decide:
-    patch.setattr("autoscaler.core.plan.without_retried_failures", forgiven := lambda snapshot: snapshot)
+    patch.setattr("autoscaler.core.facts.facts.without_retried_failures", forgiven := lambda snapshot: snapshot)
     patch.setattr("autoscaler.core.limits.backoff.without_retried_failures", forgiven)
     return plan
 
