@@ -314,13 +314,14 @@ def test_a_permanent_failure_of_a_callers_array_stops_no_other_array() -> None:
     ]
 
 
-def test_a_permanent_failure_of_an_array_stops_the_arrays_that_extend_it() -> None:
-    order = an_order(1, state=OrderState.FAILED, age=60)
-    refused = LaunchFailure(a_bucket(LARGE).key, NOW - 60, FailureKind.PERMANENT, "no such image", order.id)
-    made = planned(
-        order, refused, sets=(a_set(array="burst", count=1),), arrays=(ArrayDefinition("burst", dynamic=True),)
+def test_an_array_that_extends_a_stopped_one_is_stopped_with_it() -> None:
+    seen = asking(sets=(a_set(array="burst", count=1),), arrays=(ArrayDefinition("burst", dynamic=True),))
+    made = plan(replace(seen, memory=replace(seen.memory, stopped={"execute": "no such image"})))
+    assert (launched(plan(seen)), launched(made), note_codes(made)) == (
+        {"m5.large": 1},
+        {},
+        [Code.NODE_ARRAY_STOPPED],
     )
-    assert (launched(made), note_codes(made)) == ({}, [Code.NODE_ARRAY_STOPPED])
 
 
 def test_nothing_is_launched_for_an_array_that_is_no_longer_requested() -> None:

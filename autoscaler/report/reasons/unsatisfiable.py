@@ -94,8 +94,8 @@ ROWS = {
     Code.ASKED_BESIDE_WORKERS: Row(
         "Grid Engine cannot rule it out while workers are there: it counts their {present} slots beside the {most} of "
         "all that is allowed",
-        remedy="It is asked again every 15 minutes; once these workers have left, the answer counts. `qdel JOB` if you "
-        "know better.",
+        remedy="Once these workers have left, it is asked again, and a `no suitable queues` then counts. `qdel JOB` if "
+        "you know better.",
     ),
     Code.UNSATISFIABLE: Row("Grid Engine says so too: {said}"),
     Code.UNSATISFIABLE_REPORTED: Row(
