@@ -28,13 +28,14 @@ from autoscaler.background import on_thread
 from autoscaler.errors import SettingsError
 from providers.interface import ProviderError, Refused, Throttled, Unreachable
 from providers.rate_limiter import RateLimiter, rate_limiter_of
+from providers.sending import NotingAdapter, nothing_sent, was_sent
 
 LARGEST_ANSWER = 256 * 1024 * 1024
 """Limit of an answer in bytes: a listing of 100,000 nodes has about a tenth of that."""
 _PIECE = 65536
 _WORDS = 400
 """Characters of a server's own words that a message contains."""
-_TOO_MANY = 429
+_TOO_MANY, _SERVER_ERROR = 429, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,32 +135,45 @@ class Rest:
         """One call; `path` is made of quoted segments (`segment`), `body` is sent as JSON.
 
         `repeat`: whether the call may be made twice, so that a lost answer or a server error may be tried again; None:
-        for GET only. A status outside `accept` raises: 429 Throttled, other 4xx Refused, all else Unreachable.
+        for GET only. A status outside `accept` raises: 429 Throttled, other 4xx Refused, all else Unreachable. After
+        a try of a change that may have arrived, no later one's refusal shows that nothing happened: then all of these
+        are Unreachable.
         """
         patience = deadline or Deadline(self.limits.total)
         may_repeat = method == "GET" if repeat is None else repeat
         what = f"{method} {self.base}/{path.lstrip('/')}"
+        in_doubt = False
 
         def attempt() -> Answer:
-            answer = self._once(method, what, params, body, patience)
+            nonlocal in_doubt
+            try:
+                answer = self._once(method, what, params, body, patience)
+            except _Lost as lost:
+                in_doubt = in_doubt or lost.arrived
+                raise
+            in_doubt = in_doubt or answer.status >= _SERVER_ERROR
             if answer.status in accept:
                 return answer
             if answer.status == _TOO_MANY:
                 raise self._throttled(answer)
             raise _Failed(answer.status, self._said(answer), answer.headers)
 
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(lambda error: _worth_repeating(error, may_repeat=may_repeat)),
+            stop=tenacity.stop_any(tenacity.stop_after_attempt(self.limits.tries), _StopBefore(patience)),
+            wait=_pause(self.limits.pause),
+            sleep=self._sleep,
+            reraise=True,
+        )
         try:
-            return tenacity.Retrying(
-                retry=tenacity.retry_if_exception(lambda error: _worth_repeating(error, may_repeat=may_repeat)),
-                stop=tenacity.stop_any(tenacity.stop_after_attempt(self.limits.tries), _StopBefore(patience)),
-                wait=_pause(self.limits.pause),
-                sleep=self._sleep,
-                reraise=True,
-            )(lambda: self.rate_limiter.call(attempt))
-        except _Failed as failure:
-            raise failure.error() from None
+            return retrying(lambda: self.rate_limiter.call(attempt))
         except _Lost as lost:
             raise Unreachable(str(lost)) from None
+        except (_Failed, Throttled) as failure:
+            error = failure.error() if isinstance(failure, _Failed) else failure
+            if in_doubt and method != "GET" and not isinstance(error, Unreachable):
+                raise Unreachable(f"an earlier try of this call may have arrived: {error}") from None
+            raise error from None
 
     def _once(
         self,
@@ -174,13 +188,26 @@ class Rest:
         """
         if patience.left <= 0:
             raise _Lost(f"{what} was given up: there is no time left for it", arrived=False)
-        call = on_thread(lambda: self._exchange(method, what, params, body, patience), "rest")
+        call = on_thread(lambda: self._noted(method, what, params, body, patience), "rest")
         try:
             return call.result(patience.left)
         except TimeoutError:
             raise _Lost(f"{what} was not answered in time", arrived=True) from None
+
+    def _noted(
+        self,
+        method: str,
+        what: str,
+        params: Mapping[str, str | int] | None,
+        body: Mapping[str, Any] | None,
+        patience: Deadline,
+    ) -> Answer:
+        nothing_sent()
+        try:
+            return self._exchange(method, what, params, body, patience)
         except requests.exceptions.RequestException as error:
-            raise _Lost(self._hide(f"{what} got no answer: {_cause(error)}"), arrived=_arrived(error)) from None
+            sent = was_sent()
+            raise _Lost(self._hide(f"{what} got no answer: {_cause(error, sent=sent)}"), arrived=sent) from None
 
     def _exchange(
         self,
@@ -214,6 +241,8 @@ class Rest:
                 around = session.merge_environment_settings(self.base, {}, None, verify, None)
                 session.proxies, session.verify, session.trust_env = dict(around["proxies"]), around["verify"], False
                 session.headers.update({"Accept": "application/json", "User-Agent": "sge-autoscaler"})
+                for scheme in ("http://", "https://"):
+                    session.mount(scheme, NotingAdapter())
                 self._session = session
             return self._session
 
@@ -343,21 +372,15 @@ def _read(response: requests.Response, patience: Deadline) -> str:
     return b"".join(pieces).decode("utf-8", errors="replace")
 
 
-def _arrived(error: requests.exceptions.RequestException) -> bool:
-    """Whether the server may have received the call: not if there was no connection (or no trusted one)."""
-    if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.SSLError):
-        return False
-    # requests has one ConnectionError for a refused connection, an unknown name and a reset after the call was sent.
-    return "NewConnectionError" not in repr(error) and "NameResolutionError" not in repr(error)
-
-
-def _cause(error: requests.exceptions.RequestException) -> str:
+def _cause(error: requests.exceptions.RequestException, *, sent: bool) -> str:
     """The innermost reason in a few words: requests wraps urllib3's wrapping of the system's."""
     match error:
-        case requests.exceptions.SSLError():
+        case requests.exceptions.SSLError() if not sent:
             return f"its certificate is not trusted, or the TLS handshake failed: {_innermost(error)}"
         case requests.exceptions.ConnectTimeout():
             return "no connection within the time limit"
+        case requests.exceptions.SSLError():
+            return f"the TLS connection broke after the request was sent: {_innermost(error)}"
         case requests.exceptions.ReadTimeout():
             return "silence longer than the time limit"
         case _:

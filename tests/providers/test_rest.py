@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import shutil
 import ssl
 import subprocess
@@ -111,6 +112,12 @@ def drop(handler: http.server.BaseHTTPRequestHandler) -> None:
     handler.close_connection = True
 
 
+def break_tls(handler: http.server.BaseHTTPRequestHandler) -> None:
+    """The request was read; then the TLS connection breaks by a record that is none of its."""
+    handler.close_connection = True
+    os.write(handler.connection.fileno(), b"\x17\x03\x03\x00\x20" + bytes(32))
+
+
 def drip(handler: http.server.BaseHTTPRequestHandler) -> None:
     """Sends a byte every 20 ms, for a minute."""
     handler.close_connection = True
@@ -203,6 +210,21 @@ def test_a_change_that_may_have_happened_is_not_repeated(serve: Serve, lost: Any
 def test_a_repeatable_change_is_repeated_after_a_lost_answer(serve: Serve) -> None:
     script = serve(drop, ok())
     assert rest(script.url).ask("POST", "create", repeat=True).status == 200
+
+
+@pytest.mark.parametrize("first", (drop, (502, "", {})))
+@pytest.mark.parametrize("later", ((429, "", {}), (403, "no", {}), (409, "no", {})))
+def test_a_refusal_after_a_try_that_may_have_arrived_does_not_show_that_nothing_happened(
+    serve: Serve, first: Any, later: Reply
+) -> None:
+    with pytest.raises(Unreachable, match="may have arrived"):
+        rest(serve(first, later).url).ask("POST", "create", repeat=True)
+
+
+def test_a_refusal_after_tries_that_never_arrived_stands(serve: Serve) -> None:
+    script = serve((429, "", {}))
+    with pytest.raises(Throttled):
+        rest(script.url, rate_limiter=RateLimiter(rate=1000, patience=0)).ask("POST", "create", repeat=True)
 
 
 def test_a_throttled_change_is_repeated(serve: Serve) -> None:
@@ -343,10 +365,15 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def trusted(serve: Serve, certificate: tuple[Path, Path]) -> tuple[str, Path]:
+def tls(certificate: tuple[Path, Path]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
-    script = serve(ok("hello"), tls=context)
+    return context
+
+
+@pytest.fixture
+def trusted(serve: Serve, tls: ssl.SSLContext, certificate: tuple[Path, Path]) -> tuple[str, Path]:
+    script = serve(ok("hello"), tls=tls)
     return script.url.replace("http://", "https://"), certificate[0]
 
 
@@ -357,3 +384,20 @@ def test_an_untrusted_certificate_is_refused(trusted: tuple[str, Path]) -> None:
 
 def test_a_self_signed_certificate_is_trusted_if_it_was_given(trusted: tuple[str, Path]) -> None:
     assert rest(trusted[0], verify=trusted[1]).ask("GET", "nodes").json() == "hello"
+
+
+def test_a_tls_connection_that_breaks_after_the_request_was_sent_repeats_no_change(
+    serve: Serve, tls: ssl.SSLContext, certificate: tuple[Path, Path]
+) -> None:
+    script = serve(break_tls, tls=tls)
+    with pytest.raises(Unreachable, match="broke after the request was sent"):
+        rest(script.url.replace("http://", "https://"), verify=certificate[0]).ask("POST", "run")
+    assert len(script.calls) == 1
+
+
+def test_a_change_is_repeated_if_the_handshake_failed(serve: Serve, tls: ssl.SSLContext) -> None:
+    """It was not sent: the server sees no call at all."""
+    script, pauses = serve(ok(), tls=tls), list[float]()
+    with pytest.raises(Unreachable, match="certificate is not trusted"):
+        rest(script.url.replace("http://", "https://"), sleep=pauses.append).ask("POST", "run")
+    assert (script.calls, len(pauses)) == ([], 2)
