@@ -134,6 +134,7 @@ lock: setup  ## pin the requirements anew, with the hashes of all files of a ver
 	@$(LOCK) $(LOCK_ARGS) -o requirements/run.txt requirements/run.in
 	@$(LOCK) $(LOCK_ARGS) -c requirements/run.txt -o requirements/test.txt requirements/run.in requirements/test.in
 	@$(LOCK) $(LOCK_ARGS) -c requirements/test.txt -o requirements/dev.txt requirements/run.in requirements/test.in requirements/dev.in
+	@$(LOCK) $(LOCK_ARGS) -c requirements/dev.txt -o requirements/build.txt requirements/build.in
 
 clean:  ## remove the environment and everything made from the sources
 	rm -rf .venv .setup.lock build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

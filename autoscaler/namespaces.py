@@ -16,7 +16,6 @@ import fcntl
 import os
 import signal
 import struct
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from pathlib import Path
 
 from autoscaler import first_process
 from autoscaler.errors import AutoscalerError, CommandError, CommandNotFound, CommandTimedOut
-from autoscaler.process import Completed, Runner, Running, SystemRunner, start
+from autoscaler.process import Completed, PythonProgram, Runner, Running, SystemRunner, start
 
 NETWORK = "10.1.0"
 """The /24 of every tree: each has a network namespace of its own, so all may use the same."""
@@ -284,7 +283,7 @@ def start_in(
 
 
 def _first_process(lock: Path, *words: str) -> list[str]:
-    return [*_UNSHARE, sys.executable, "-I", "-S", str(first_process.__file__), str(lock), *words]
+    return [*_UNSHARE, *PythonProgram.isolated(first_process.__file__, str(lock), *words).argv]
 
 
 def _set_up_tree(tree: Tree, name: str) -> None:

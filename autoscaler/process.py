@@ -106,9 +106,51 @@ class ReadOnlyRunner:
         return self.inner(argv, **options)
 
 
+@dataclass(frozen=True, slots=True)
+class PythonProgram:
+    """A Python program of ours as a child: every one is started here.
+
+    The current directory may belong to somebody whose `json.py` a Python would import, root's too. So it is started
+    with -P in `/`, and PYTHONPATH is passed on without the parts that name the current directory (empty or relative
+    ones). `isolated` programs, which import the standard library alone, read neither PYTHONPATH nor installed packages.
+    """
+
+    argv: tuple[str, ...]
+
+    @classmethod
+    def module(cls, name: str, *words: str) -> PythonProgram:
+        return cls((sys.executable, "-P", "-m", name, *words))
+
+    @classmethod
+    def isolated(cls, file: str | Path, *words: str) -> PythonProgram:
+        return cls((sys.executable, "-I", "-S", str(file), *words))
+
+    def run(
+        self, runner: Runner, *, timeout: float, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    ) -> Completed:
+        """Run it to its end. `env` as in Runner; raises as that does."""
+        environ = python_environment(os.environ if env is None else env)
+        return runner(self.argv, timeout=timeout, stdin=stdin, env=environ, cwd=ROOT_DIRECTORY)
+
+    def start(self, *, held: bool = False) -> Running:
+        """Start it as a long-lived child, as `start` does."""
+        return start(self.argv, env=python_environment(os.environ), cwd=ROOT_DIRECTORY, held=held)
+
+
+ROOT_DIRECTORY = Path("/")
+
+
+def python_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a Python child, in which PYTHONPATH names no current directory."""
+    parts = [part for part in environ.get("PYTHONPATH", "").split(os.pathsep) if Path(part).is_absolute()]
+    others = {name: value for name, value in environ.items() if name != "PYTHONPATH"}
+    return others | ({"PYTHONPATH": os.pathsep.join(parts)} if parts else {})
+
+
 def begin_anew(environ: Mapping[str, str]) -> NoReturn:
     """Replace this process by the same command, as a new program with this environment and no other."""
-    os.execve(sys.executable, sys.orig_argv, dict(environ))
+    words = sys.orig_argv[1:] if sys.flags.safe_path else ["-P", *sys.orig_argv[1:]]
+    os.execve(sys.executable, [sys.orig_argv[0], *words], python_environment(environ))
 
 
 def only_reads(argv: Sequence[str]) -> bool:

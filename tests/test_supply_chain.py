@@ -8,6 +8,7 @@ import copy
 import json
 import re
 import subprocess
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,29 @@ def test_requirements_are_pinned_by_hashes_and_name_no_index(file: Path) -> None
     assert entries
     assert [entry for entry in entries if "==" not in entry or "--hash=sha256:" not in entry] == []
     assert re.findall(r"https?:|file:|--\S*(?:index|links|host)\S*", text) == []
+
+
+def test_the_documented_installation_downloads_nothing_without_a_hash() -> None:
+    page = (REQUIREMENTS.parents[1] / "docs" / "operate.md").read_text(encoding="utf-8")
+    lines = re.findall(r"(?m)^/opt/sge-autoscaler/bin/pip install (.*)$", page)
+    assert len(lines) == 2
+    # A build of its own would download what builds the program.
+    assert all(
+        "--require-hashes" in line or {"--no-build-isolation", "--no-index"} <= {*line.split()} for line in lines
+    )
+    installed = {
+        name for each in re.findall(r"-r (\S+)", " ".join(lines)) for name in _pins(REQUIREMENTS.parents[1] / each)
+    }
+    built_with = tomllib.loads((REQUIREMENTS.parents[1] / "pyproject.toml").read_text("utf-8"))["build-system"]
+    assert {re.match(r"[a-z0-9-]+", each)[0] for each in built_with["requires"]} <= installed  # type: ignore[index]
+
+
+def test_what_builds_the_program_is_the_same_everywhere() -> None:
+    assert _pins(REQUIREMENTS.parent / "build.txt").items() <= _pins(REQUIREMENTS.parent / "dev.txt").items()
+
+
+def _pins(file: Path) -> dict[str, str]:
+    return dict(PINNED.findall(file.read_text(encoding="utf-8")))
 
 
 # -- audit -------------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def _tried(invocation: Invocation) -> dict[str, Any]:
         raise SettingsError("no service is set: CP_CAP_AUTOSCALE_NOTIFICATIONS names a file with one URL a line")
     title = f"sge-autoscaler, cell {invocation.cell.title}: test"
     body = f"{invocation.who} tries whether notifications arrive.\n"
-    message = Message(str(settings.file), plain(title), plain(body), settings.group)
+    message = Message(str(settings.file.absolute()), plain(title), plain(body), settings.group)
     sent = call(SystemRunner(), message, invocation.environ)
     return {"file": str(settings.file), "services": [asdict(each) for each in sent]}
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
+from autoscaler import CONFIG_ENV
 from autoscaler.answer_client import CLIENT_FILE, URL_ENV, Place, ask, standing, target
 from autoscaler.commands._answers import place_of_service
 from autoscaler.commands._output import json_option, print_json
@@ -73,11 +75,11 @@ def acting(invocation: Invocation, place: Place) -> Callable[[Sequence[str]], st
 
     def act(words: Sequence[str]) -> str:
         from autoscaler.errors import CommandError
-        from autoscaler.process import SystemRunner
+        from autoscaler.process import PythonProgram, SystemRunner
 
-        argv = (sys.executable, "-m", "autoscaler.commands.main", *words)
+        program = PythonProgram.module("autoscaler.commands.main", *words)
         try:
-            done = SystemRunner()(argv, timeout=PATIENCE)
+            done = program.run(SystemRunner(), timeout=PATIENCE, env=_with_absolute_paths(invocation.environ))
         except CommandError as error:
             raise NotDone(str(error)) from error
         output = (done.stdout if done.returncode == 0 else done.stderr).decode("utf-8", "replace").strip()
@@ -86,6 +88,14 @@ def acting(invocation: Invocation, place: Place) -> Callable[[Sequence[str]], st
         return output
 
     return act
+
+
+def _with_absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a command that starts in another directory."""
+    return {
+        name: str(Path(value).absolute()) if name in (CONFIG_ENV, "CP_CAP_AUTOSCALE_WORKDIR") and value else value
+        for name, value in environ.items()
+    }
 
 
 def _may_ask(place: Place) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
@@ -26,7 +25,7 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.deliver import PATIENCE, Message, Sent
 from autoscaler.errors import CommandError, SettingsError, StateNotKept
 from autoscaler.plain_text import plain
-from autoscaler.process import Runner
+from autoscaler.process import PythonProgram, Runner
 from autoscaler.report.notifications import body, subject_line
 from autoscaler.store.notifications import NotificationTable
 from providers.interface import OLD_PRICES
@@ -38,7 +37,7 @@ LONGEST_END = 5.0
 """Seconds that the end waits for a message that is under way; it is sent again after a restart."""
 PRICES_HOLD = 3600.0
 """Seconds between two readings of the date of prices."""
-PROGRAM = (sys.executable, "-m", "autoscaler.engine.deliver")
+PROGRAM = PythonProgram.module("autoscaler.engine.deliver")
 _ENVIRONMENT = frozenset(
     {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"}
@@ -135,7 +134,7 @@ class Notifications:
 
     def _message(self, file: Path, notifications: Sequence[Notification]) -> Message:
         title, words = subject_line(self.cell, notifications), body(notifications, self.zone)
-        return Message(str(file), title, words, self.settings.group)
+        return Message(str(file.absolute()), title, words, self.settings.group)
 
     def _go_on(self) -> None:
         """Send new notifications to the services that have all earlier ones. A service that fails is tried again with
@@ -204,7 +203,7 @@ def unusable_services(settings: NotificationSettings, runner: Runner, environ: M
     if settings.file is None:
         return []
     try:
-        found = call(runner, Message(str(settings.file), "", "", settings.group, send=False), environ)
+        found = call(runner, Message(str(settings.file.absolute()), "", "", settings.group, send=False), environ)
     except (CommandError, SettingsError) as error:
         return [str(error)]
     return [f"line {each.line} of {settings.file}, {each.service}: {each.why}" for each in found if each.why]
@@ -213,7 +212,8 @@ def unusable_services(settings: NotificationSettings, runner: Runner, environ: M
 def call(runner: Runner, message: Message, environ: Mapping[str, str]) -> Sequence[Sent]:
     """Have the program send it; returns the result of each URL. Raises CommandError, SettingsError."""
     environment = {name: value for name, value in environ.items() if name in _ENVIRONMENT or name.startswith("LC_")}
-    done = runner(PROGRAM, timeout=PATIENCE + 20.0, stdin=json.dumps(asdict(message)).encode(), env=environment)
+    stdin = json.dumps(asdict(message)).encode()
+    done = PROGRAM.run(runner, timeout=PATIENCE + 20.0, stdin=stdin, env=environment)
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise SettingsError(lines[-1] if lines else f"the program that sends them ended with {done.returncode}")

@@ -11,7 +11,6 @@ import fcntl
 import itertools
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from autoscaler.errors import NotFound
 from autoscaler.lab import cell_remover
 from autoscaler.lab.private_root import CellError
 from autoscaler.namespaces import holder
-from autoscaler.process import start
+from autoscaler.process import PythonProgram
 
 YOUNG = 30.0
 """Seconds in which a place without an owner counts as one that is just being made."""
@@ -71,8 +70,7 @@ def claim(name: str | None = None) -> Iterator[Path]:
         raise CellError(f"there is a cell {name} already: choose another name, or end it with `cell down {name}`")
     descriptor = _own(place)
     try:
-        remover = (sys.executable, "-I", "-S", str(cell_remover.__file__), str(place))
-        with start(remover, held=True) as removing:
+        with PythonProgram.isolated(cell_remover.__file__, str(place)).start(held=True) as removing:
             next(removing.lines, None)  # from here on the place is removed whatever becomes of us
             try:
                 yield place

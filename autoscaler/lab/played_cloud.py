@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from autoscaler.errors import AutoscalerError
 from autoscaler.lab.cell import Cell
-from autoscaler.process import Running
+from autoscaler.process import PythonProgram, Running
 
 CHECKOUT = Path(__file__).parents[2]
 CLOUDS = ("aws", "azure", "cloud_pipeline", "cyclecloud")
@@ -48,8 +47,8 @@ def played_cloud(cell: Cell, name: str) -> Iterator[PlayedCloud]:
         )
     output = cell.directory / f"{name}.log"
     output.write_text("")
-    argv = (sys.executable, "-m", f"tests.clouds.{name}.server", "--tree", str(cell.tree.directory))
-    running = cell.start(argv, env={"PYTHONPATH": str(CHECKOUT)}, output=output)
+    server = PythonProgram.module(f"tests.clouds.{name}.server", "--tree", str(cell.tree.directory))
+    running = cell.start(server.argv, env={"PYTHONPATH": str(CHECKOUT)}, output=output)
     try:
         answer = json.loads(_first_line(running, output, name))
         environment = {"CP_CAP_AUTOSCALE_PROVIDER": name, **answer["environment"]}

@@ -212,7 +212,7 @@ def main(descriptor: int) -> int:
     time.tzset()
     random.seed()
     sys.argv = [PROGRAM, *request["words"]]
-    sys.orig_argv = [sys.executable, *sys.argv]
+    sys.orig_argv = [sys.executable, "-P", "-m", "autoscaler.commands.main", *request["words"]]
     from autoscaler.commands.main import main as command
 
     return command()

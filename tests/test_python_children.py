@@ -1,0 +1,153 @@
+"""No Python of ours imports from the current directory, which may belong to another user; one place starts them all."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Unpack
+
+import pytest
+
+from autoscaler.answer_client import Place
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.top import acting
+from autoscaler.engine.deliver import Message
+from autoscaler.engine.notifications import call
+from autoscaler.errors import SettingsError
+from autoscaler.process import Completed, Options, PythonProgram, SystemRunner, python_environment
+from autoscaler.store.lock import hold, lock_directory
+from tests.commands.test_commands import environ, store
+
+__all__ = ("environ", "store")
+ROOT = Path(__file__).parents[1]
+STARTER = ROOT / "autoscaler" / "process.py"
+SCRIPT = ROOT / "bin" / "sge-autoscaler"
+NO_CHILDREN = {
+    "autoscaler/lab/private_root.py": "folders of Python that a private root shows",
+    "autoscaler/commands/_account.py": "a file whose mode is checked",
+    "autoscaler/commands/jetpack.py": "the folder of a shell script",
+    "sge/jsv_setup.py": "a Python that Grid Engine starts, with -I -S",
+}
+"""Modules that name Python and start none."""
+STDLIB = ("json", "re", "dataclasses", "typing", "threading", "logging", "ast", "urllib")
+
+
+class Remembering:
+    """A Runner that starts nothing."""
+
+    argv: tuple[str, ...] = ()
+    env: object = None
+    cwd: object = None
+
+    def __call__(self, argv: Sequence[str], **options: Unpack[Options]) -> Completed:
+        self.argv, self.env, self.cwd = tuple(argv), options.get("env"), options.get("cwd")
+        return Completed(self.argv, 0, b"", b"", 0.0)
+
+
+def children(source: str) -> Iterator[str]:
+    """Every expression that names a Python or starts a process by itself, as `line: what`."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Attribute(value=ast.Name(id="sys"), attr="executable" | "orig_argv" | "_base_executable" as name):
+                yield f"{node.lineno}: sys.{name}"
+            case ast.Constant(value=str(text)) if re.fullmatch(r"(/\S*/)?python[0-9.]*", text):
+                yield f"{node.lineno}: {text}"
+            case ast.Import(names=names):
+                found = {alias.name.partition(".")[0] for alias in names} & {"subprocess", "multiprocessing", "pty"}
+                yield from (f"{node.lineno}: import {name}" for name in found)
+            case ast.ImportFrom(module="subprocess" | "multiprocessing" | "concurrent.futures.process" as name):
+                yield f"{node.lineno}: from {name}"
+            case ast.Attribute(value=ast.Name(id="os"), attr=name) if re.match(
+                r"exec|spawn|posix_spawn|popen|system$", name
+            ):
+                yield f"{node.lineno}: os.{name}"
+
+
+def test_one_module_starts_children_and_pythons() -> None:
+    files = (file for top in ("autoscaler", "providers", "sge") for file in (ROOT / top).rglob("*.py"))
+    found = {str(file.relative_to(ROOT)): list(children(file.read_text("utf-8"))) for file in files if file != STARTER}
+    assert {file: what for file, what in found.items() if what and file not in NO_CHILDREN} == {}
+    assert {file for file in NO_CHILDREN if not found[file]} == set(), "no longer needed in the list"
+
+
+@pytest.mark.parametrize(
+    "line",
+    (
+        "run((sys.executable, '-m', 'x'))",
+        "run(['python3', 'x.py'])",
+        "import subprocess",
+        "os.execv(path, words)",
+        "from multiprocessing import Pool",
+    ),
+)
+def test_another_start_is_found(line: str) -> None:
+    assert list(children(line))
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory is another user's, with modules named as the standard library's; each leaves a file."""
+    theirs, ran = tmp_path / "theirs", tmp_path / "ran"
+    theirs.mkdir()
+    for name in STDLIB:
+        (theirs / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name} ')\n")
+    monkeypatch.chdir(theirs)
+    return ran
+
+
+@pytest.mark.parametrize("path", (None, "", ".", f"{os.pathsep}/opt/x", f"/opt/x{os.pathsep}"))
+def test_the_program_of_notifications_imports_nothing_from_the_current_directory(
+    planted: Path, path: str | None
+) -> None:
+    environ = {"PATH": os.defpath} | ({} if path is None else {"PYTHONPATH": path})
+    with pytest.raises(SettingsError, match="cannot be read"):
+        call(SystemRunner(), Message("/nonexistent/urls", "", ""), environ)
+    assert not planted.exists()
+
+
+@pytest.mark.usefixtures("store")
+def test_a_command_of_top_imports_nothing_from_the_current_directory(
+    environ: dict[str, str], planted: Path, tmp_path: Path
+) -> None:
+    socket, state = str(tmp_path / "a.sock"), str(Invocation(environ).state_directory)
+    with hold(Invocation(environ).cell, lock_directory(), state=state, socket_path=socket):
+        act = acting(Invocation(environ), Place(socket))
+        assert act is not None
+        assert act(["drain", "fake-1"]) == "fake-1 will be drained"
+    assert not planted.exists()
+
+
+@pytest.mark.parametrize(
+    "program", (PythonProgram.module("json.tool"), PythonProgram.isolated(ROOT / "autoscaler/first_process.py"))
+)
+def test_a_child_starts_in_the_root_directory(program: PythonProgram, planted: Path) -> None:
+    runner = Remembering()
+    program.run(runner, timeout=5.0, env={"PYTHONPATH": ":/opt/x:rel", "LANG": "C"})
+    assert (runner.cwd, runner.env) == (Path("/"), {"PYTHONPATH": "/opt/x", "LANG": "C"})
+    assert runner.argv[1] in ("-P", "-I")
+    assert not planted.exists()
+
+
+@pytest.mark.parametrize("path", (None, "", f"{os.pathsep}/opt/x", "."))
+def test_the_console_script_imports_nothing_from_the_current_directory(planted: Path, path: str | None) -> None:
+    installed = Path(sys.executable).with_name("sge-autoscaler")
+    link = planted.parent / "sge-autoscaler"
+    link.symlink_to(installed)
+    environ = {"PATH": os.defpath} | ({} if path is None else {"PYTHONPATH": path})
+    done = subprocess.run((str(link), "--version"), env=environ, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("sge-autoscaler")
+    assert not planted.exists()
+
+
+def test_the_console_script_is_the_one_of_the_work_tree() -> None:
+    assert Path(sys.executable).with_name("sge-autoscaler").read_bytes() == SCRIPT.read_bytes(), "run `make setup`"
+
+
+def test_absolute_parts_of_pythonpath_are_kept() -> None:
+    assert python_environment({"PYTHONPATH": "/a:/b"}) == {"PYTHONPATH": "/a:/b"}
+    assert python_environment({"PYTHONPATH": ":"}) == {}
