@@ -17,7 +17,7 @@ A message says what happened, to what, and what to do. `exit_code` is what the c
         ├── CommandTimedOut             1
         └── CommandNotFound             1
 
-Errors of providers (`OutOfCapacity`, …) stand in `providers.interface`, since they are part of that contract.
+Errors of providers (`OutOfCapacity`, …) stand in `autoscaler.providers.interface`: they are part of that contract.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from autoscaler.sge.accounting import read_ends
 from autoscaler.store.accounting_index import AccountingIndex
-from sge.accounting import read_ends
 
 FOUND_BAR = 0.1
 """CPU seconds for one job if the index is complete."""

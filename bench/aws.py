@@ -17,13 +17,13 @@ from typing import Any
 import boto3
 
 from autoscaler.core.model.fleet import PriceType
-from providers.aws import tags
-from providers.aws.calls import Calls
-from providers.aws.orders import places, run_request
-from providers.aws.provider import AwsProvider
-from providers.aws.settings import AwsSettings
-from providers.interface import LaunchOrder
-from providers.settings import read_settings
+from autoscaler.providers.aws import tags
+from autoscaler.providers.aws.calls import Calls
+from autoscaler.providers.aws.orders import places, run_request
+from autoscaler.providers.aws.provider import AwsProvider
+from autoscaler.providers.aws.settings import AwsSettings
+from autoscaler.providers.interface import LaunchOrder
+from autoscaler.providers.settings import read_settings
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region, played
 

@@ -18,6 +18,7 @@ from pathlib import Path, PurePath
 ROOT = Path(__file__).parents[1]
 CORE = ("tests/core", "tests/cases", "tests/test_imports.py")
 DOCS = "tests/test_docs.py"
+LINKED = ("providers", "sge")
 LONG = ("tests/grid_engine", "tests/soak", "tests/properties", "tests/clouds", "tests/simulated")
 """Not for a loop of seconds: a real cell, campaigns, random histories, and modules that only help those."""
 
@@ -40,7 +41,7 @@ def select_tests(changed: Iterable[str], imports: dict[str, set[str]]) -> list[s
     found: set[str] = set()
     for path in changed:
         parts = PurePath(path).parts
-        module = ".".join(PurePath(path).with_suffix("").parts).removesuffix(".__init__")
+        module = module_of(path)
         match parts:
             case ("autoscaler", "core", *_):
                 found.update(CORE)
@@ -56,6 +57,12 @@ def select_tests(changed: Iterable[str], imports: dict[str, set[str]]) -> list[s
             case _:
                 pass
     return sorted(path for path in found or set(CORE) if (ROOT / path).exists() and not _is_within(path, found))
+
+
+def module_of(path: str) -> str:
+    """The name by which a file is imported: two folders are linked into `autoscaler`."""
+    name = ".".join(PurePath(path).with_suffix("").parts).removesuffix(".__init__")
+    return f"autoscaler.{name}" if name.partition(".")[0] in LINKED else name
 
 
 def tests_of_package(package: str, imports: dict[str, set[str]]) -> set[str]:

@@ -20,19 +20,19 @@ from typing import Any
 import requests
 from requests.auth import HTTPBasicAuth
 
-from providers.azure import tags
-from providers.azure.calls import Calls
-from providers.azure.machine import body
-from providers.azure.provider import AzureProvider
-from providers.azure.settings import AzureSettings
-from providers.cloud_pipeline.parameters import launch_body
-from providers.cloud_pipeline.provider import CloudPipelineProvider
-from providers.cloud_pipeline.runs import CELL as CELL_PARAMETER
-from providers.cloud_pipeline.runs import LIVING
-from providers.cyclecloud.provider import CycleCloudProvider
-from providers.interface import LaunchOrder, Provider
-from providers.rate_limiter import RateLimiter
-from providers.settings import read_settings
+from autoscaler.providers.azure import tags
+from autoscaler.providers.azure.calls import Calls
+from autoscaler.providers.azure.machine import body
+from autoscaler.providers.azure.provider import AzureProvider
+from autoscaler.providers.azure.settings import AzureSettings
+from autoscaler.providers.cloud_pipeline.parameters import launch_body
+from autoscaler.providers.cloud_pipeline.provider import CloudPipelineProvider
+from autoscaler.providers.cloud_pipeline.runs import CELL as CELL_PARAMETER
+from autoscaler.providers.cloud_pipeline.runs import LIVING
+from autoscaler.providers.cyclecloud.provider import CycleCloudProvider
+from autoscaler.providers.interface import LaunchOrder, Provider
+from autoscaler.providers.rate_limiter import RateLimiter
+from autoscaler.providers.settings import read_settings
 from tests.clouds.azure.plane import AzurePlane, Played
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, started
 from tests.clouds.cyclecloud.plane import CHOSEN, CycleCloudPlane

@@ -17,13 +17,13 @@ from pathlib import Path
 from autoscaler.core.demand.eligibility import details_wanted
 from autoscaler.engine.observe import Observer
 from autoscaler.process import Completed
+from autoscaler.providers.fake import FakeCloud, FakeProvider, FakeSettings
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.batches import AT_ONCE, Batches, NewHost
+from autoscaler.sge.cluster import Outputs
 from autoscaler.store.store import Store
 from bench.generate import NOW, Mix, generate
 from bench.world import world
-from providers.fake import FakeCloud, FakeProvider, FakeSettings
-from sge.admin import Administrator
-from sge.batches import AT_ONCE, Batches, NewHost
-from sge.cluster import Outputs
 
 UNCHANGED_BAR = 3
 JOINING = 200

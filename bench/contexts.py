@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from autoscaler.core.outcome.waiting_notes import AT_ONCE, PAUSE, TOGETHER
 from autoscaler.lab.cell import Cell
-from sge.admin import Administrator
+from autoscaler.sge.admin import Administrator
 
 TEXT = "it waits for a worker: the limit max_workers is reached (sge-autoscaler explain JOB says more); {round}"
 SUBMIT = "for n in $(seq {count}); do qsub -h -b y -w n sleep 1 || exit 1; done >/dev/null"

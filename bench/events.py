@@ -22,11 +22,11 @@ from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.event_keeper import EventKeeper
 from autoscaler.garbage import collect_rarely
+from autoscaler.sge.qstat import ListingReader
 from autoscaler.store.store import Store
 from bench.generate import NOW, Mix, generate
 from bench.passes import read
 from bench.world import snapshot_of, world
-from sge.qstat import ListingReader
 
 NEW = 20
 POLL = 10.0

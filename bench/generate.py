@@ -16,7 +16,7 @@ import random
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sge.reading import Outputs
+from autoscaler.sge.reading import Outputs
 
 NOW = datetime(2026, 3, 2, 12, 0, 0, tzinfo=UTC)
 SLOTS = 16

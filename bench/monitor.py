@@ -27,12 +27,12 @@ from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import observe_workers
 from autoscaler.engine.monitor import Monitor
+from autoscaler.sge.cluster import Outputs
 from autoscaler.store.samples import SampleTable
 from autoscaler.store.store import Store
 from bench.generate import NOW, Mix, generate
 from bench.passes import read
 from bench.world import WORKERS, snapshot_of, world
-from sge.cluster import Outputs
 
 POLL = 10.0
 BEGAN = 10

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -30,7 +31,7 @@ from types import CodeType, FrameType, FunctionType
 
 import pytest
 
-from bench.changed import CORE, imports_of_tests, select_tests, tests_of_package
+from bench.changed import CORE, imports_of_tests, module_of, select_tests, tests_of_package
 from bench.mutants_file import Package, Survivors
 from bench.mutations import Mutant, code_named, mutants_of, mutated_code
 
@@ -70,7 +71,7 @@ def relevant_tests(paths: Iterable[str]) -> list[str]:
     imports = imports_of_tests()
     found = set(select_tests(paths, imports))
     for path in paths:
-        module = path.removesuffix(".py").replace("/", ".")
+        module = module_of(path)
         found |= {test for test, imported in imports.items() if module in imported}
         if not path.startswith("autoscaler/core/"):
             found |= tests_of_package(module.rpartition(".")[0], imports)
@@ -215,8 +216,14 @@ def _code_at(code: CodeType, before: CodeType) -> CodeType | None:
     return next((one for one in _codes_in(code) if _place(one) == _place(before)), None)
 
 
+@functools.cache
+def _real(path: str) -> str:
+    """Two folders are imported through links."""
+    return os.path.realpath(path)
+
+
 def _place(code: CodeType) -> tuple[str, str, int]:
-    return code.co_filename, code.co_qualname, code.co_firstlineno
+    return _real(code.co_filename), code.co_qualname, code.co_firstlineno
 
 
 def _forked(run: Callable[[], bool], limit: float) -> bool:

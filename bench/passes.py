@@ -24,10 +24,10 @@ from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan
 from autoscaler.garbage import collect_rarely
+from autoscaler.sge.cluster import Outputs, cluster_from
+from autoscaler.sge.qstat import ListingReader
 from bench.generate import NOW
 from bench.world import World, snapshot_of, world
-from sge.cluster import Outputs, cluster_from
-from sge.qstat import ListingReader
 
 _MARK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.changed import module_of
+
 ROOT = Path(__file__).parents[1]
 PRODUCT = ("autoscaler", "sge", "providers")
 ROWS = 5
@@ -64,9 +66,8 @@ def measure(root: Path, packages: Iterable[str] = PRODUCT) -> list[Module]:
 
 def read_module(path: Path, source: str) -> Module:
     """`path`: below the project's root."""
-    parts = path.with_suffix("").parts
-    is_package = parts[-1] == "__init__"
-    name = ".".join(parts[:-1] if is_package else parts)
+    is_package = path.name == "__init__.py"
+    name = module_of(path.as_posix())
     tree = ast.parse(source)
     imports: set[str] = set()
     functions = []

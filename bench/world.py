@@ -14,8 +14,8 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.sge.cluster import Outputs
 from bench.generate import NOW
-from sge.cluster import Outputs
 
 WORKERS = 1_000
 _GIB = 1024**3

@@ -1,4 +1,4 @@
-"""The contract of `providers.interface` as tests that any provider's author can run on theirs (see docs/extend.md):
+"""The contract of `autoscaler.providers.interface` as tests for any provider (see docs/extend.md):
 
     class TestMine(ProviderContract):
         @pytest.fixture
@@ -23,7 +23,7 @@ from typing import ClassVar
 import pytest
 
 from autoscaler.core.model.fleet import Bucket, Ending, FailureKind, MachineState, PriceType, Worker
-from providers.interface import (
+from autoscaler.providers.interface import (
     GROUP_ID,
     HasCallBudget,
     HasConsole,
@@ -37,7 +37,7 @@ from providers.interface import (
     Throttled,
     Unreachable,
 )
-from providers.settings import prefix_of
+from autoscaler.providers.settings import prefix_of
 
 
 class Fault(StrEnum):

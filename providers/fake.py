@@ -16,8 +16,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, FailureKind, MachineState, PriceType, Worker
-from providers.catalog import Catalog, load_catalog
-from providers.interface import (
+from autoscaler.providers.catalog import Catalog, load_catalog
+from autoscaler.providers.interface import (
     GROUP_ID,
     Interruption,
     Launched,
@@ -30,7 +30,7 @@ from providers.interface import (
     Throttled,
     Unreachable,
 )
-from providers.settings import ExtensionSettings
+from autoscaler.providers.settings import ExtensionSettings
 
 LISTED_AFTER_END = 600.0
 """Seconds that a terminated machine is still listed."""

@@ -1,7 +1,7 @@
 """The contract between the autoscaler and the providers of machines.
 
-The docstrings here are the contract; `providers.contract` tests it. A provider does not know Grid Engine and decides
-nothing. It is called from more than one thread: `launch` and `terminate` run off the loop's thread.
+The docstrings here are the contract; `autoscaler.providers.contract` tests it. A provider does not know Grid Engine and
+decides nothing. It is called from more than one thread: `launch` and `terminate` run off the loop's thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, Interruption, Worker
 from autoscaler.errors import AutoscalerError, ProviderNotObservable
-from providers.catalog import Offer
+from autoscaler.providers.catalog import Offer
 
 __all__ = [
     "GROUP_ID",
@@ -215,7 +215,7 @@ class CallBudget:
 
 @runtime_checkable
 class HasCallBudget(Protocol):
-    """A provider that limits the rate of its calls, as by `providers.rate_limiter`."""
+    """A provider that limits the rate of its calls, as by `autoscaler.providers.rate_limiter`."""
 
     def call_budget(self) -> CallBudget:
         """At this moment. Makes no call to the cloud."""

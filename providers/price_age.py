@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from providers.catalog import load_catalog
-from providers.interface import OLD_PRICES, Problem
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.interface import OLD_PRICES, Problem
 
 
 def oldest_price(own: Path | None, cloud: str, region: str, *, only_own: bool = False) -> date | None:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_random_exponential
 
-from providers.interface import CallBudget, Throttled
+from autoscaler.providers.interface import CallBudget, Throttled
 
 Answer = TypeVar("Answer")
 

@@ -12,10 +12,10 @@ from datetime import date
 from typing import Any, cast
 
 from autoscaler.errors import SettingsError
-from providers.catalog import currency_of
-from providers.extensions import Extensions
-from providers.interface import Provider
-from providers.settings import ExtensionSettings, prefix_of, read_settings
+from autoscaler.providers.catalog import currency_of
+from autoscaler.providers.extensions import Extensions
+from autoscaler.providers.interface import Provider
+from autoscaler.providers.settings import ExtensionSettings, prefix_of, read_settings
 
 GROUP = "sge_autoscaler.providers"
 _PROVIDERS = Extensions(GROUP, "provider", "install what it needs, perhaps sge-autoscaler[{name}]")
@@ -98,6 +98,6 @@ def _checked(name: str, found: object) -> type[Provider]:
         raise SettingsError(f"{name} is not a provider: it has no {', '.join(missing)} (see providers/interface.py)")
     model = cast("Any", found).Settings
     if not (inspect.isclass(model) and issubclass(model, ExtensionSettings)):
-        raise SettingsError(f"{name}.Settings is no ExtensionSettings of providers.settings")
+        raise SettingsError(f"{name}.Settings is no ExtensionSettings of autoscaler.providers.settings")
     prefix_of(model)
     return cast("type[Provider]", found)

@@ -1,8 +1,8 @@
 """A REST client for providers: every call has an end, verifies certificates, decodes JSON, raises our errors.
 
 It retries calls that may be repeated, with jitter, within one time limit for all tries; if a server asks to slow down,
-`providers.rate_limiter` waits, for all threads together. It does not know whose API it is: paths, bodies and the
-meaning of a refusal are the provider's.
+`autoscaler.providers.rate_limiter` waits, for all threads together. It does not know whose API it is: paths, bodies and
+the meaning of a refusal are the provider's.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from requests.auth import AuthBase
 
 from autoscaler.background import on_thread
 from autoscaler.errors import SettingsError
-from providers.interface import ProviderError, Refused, Throttled, Unreachable
-from providers.rate_limiter import RateLimiter, rate_limiter_of
-from providers.sending import NotingAdapter, nothing_sent, was_sent
+from autoscaler.providers.interface import ProviderError, Refused, Throttled, Unreachable
+from autoscaler.providers.rate_limiter import RateLimiter, rate_limiter_of
+from autoscaler.providers.sending import NotingAdapter, nothing_sent, was_sent
 
 LARGEST_ANSWER = 256 * 1024 * 1024
 """Limit of an answer in bytes: a listing of 100,000 nodes has about a tenth of that."""

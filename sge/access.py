@@ -13,9 +13,9 @@ from typing import TypeVar
 from autoscaler.core.demand.access import ckpt_matters, needs_of
 from autoscaler.core.demand.detail_needs import Needs
 from autoscaler.core.model.cluster import Access, AccessList, QuotaSet
-from sge.membership import split_objects
-from sge.qconf import read_access, read_access_list, read_names, read_pe, read_queue, read_quotas
-from sge.qstat import Listing
+from autoscaler.sge.membership import split_objects
+from autoscaler.sge.qconf import read_access, read_access_list, read_names, read_pe, read_queue, read_quotas
+from autoscaler.sge.qstat import Listing
 
 HOSTS_AT_MOST = 50
 """This many hosts that we did not make are checked for lists of their own."""

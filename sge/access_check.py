@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from autoscaler.core.model.cluster import Access, AccessList
-from sge.access import access_lists
-from sge.checks import Finding, Level
-from sge.qconf import read_access, read_attributes, read_pe, read_queue
+from autoscaler.sge.access import access_lists
+from autoscaler.sge.checks import Finding, Level
+from autoscaler.sge.qconf import read_access, read_attributes, read_pe, read_queue
 
 WHAT = "access"
 _REMEDY = "`qconf -su LIST` shows a list, `qconf -au USER LIST` adds to it; `qconf -mq`, `-mp`, `-me` name others"

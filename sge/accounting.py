@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sge.units import epoch_seconds
+from autoscaler.sge.units import epoch_seconds
 
 MOST_BYTES = 1 << 20
 """Bytes read at one observation: some 4,000 lines."""

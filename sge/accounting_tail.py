@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sge.accounting import written_last
+from autoscaler.sge.accounting import written_last
 
 MARK = 1024
 """Bytes before the last place that identify a file: some records, with their times."""

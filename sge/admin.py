@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from autoscaler.errors import GridEngineNotObservable, GridEngineRefused
 from autoscaler.plain_text import plain
 from autoscaler.process import Runner
-from sge import objects
-from sge.membership import Membership, listed
-from sge.messages import Meaning, job_named, meaning
-from sge.objects import usable
-from sge.qconf import read_queue
-from sge.removal import Removal, RemovalOutcome
+from autoscaler.sge import objects
+from autoscaler.sge.membership import Membership, listed
+from autoscaler.sge.messages import Meaning, job_named, meaning
+from autoscaler.sge.objects import usable
+from autoscaler.sge.qconf import read_queue
+from autoscaler.sge.removal import Removal, RemovalOutcome
 
 TIMEOUT = 30.0
 """Seconds for one command. A busy qmaster answers within seconds; a dead one never."""

@@ -14,12 +14,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from autoscaler.core.workers.worker_state import same_host
-from sge import objects
-from sge.admin import Administrator, Change
-from sge.membership import Membership
-from sge.messages import Meaning, meaning
-from sge.objects import usable
-from sge.removal import PER_HOST, Removal, RemovalOutcome, about
+from autoscaler.sge import objects
+from autoscaler.sge.admin import Administrator, Change
+from autoscaler.sge.membership import Membership
+from autoscaler.sge.messages import Meaning, meaning
+from autoscaler.sge.objects import usable
+from autoscaler.sge.removal import PER_HOST, Removal, RemovalOutcome, about
 
 AT_ONCE = 100
 """This many hosts in one command at most."""

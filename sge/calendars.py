@@ -6,7 +6,7 @@ import re
 from datetime import date
 
 from autoscaler.core.model.calendars import DAY, Calendar, CalendarEntry, CalendarState
-from sge.qconf import read_attributes
+from autoscaler.sge.qconf import read_attributes
 
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),

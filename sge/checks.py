@@ -13,8 +13,8 @@ from enum import StrEnum
 from itertools import pairwise
 from types import MappingProxyType
 
-from sge.jsv_setup import State
-from sge.prepare import Difference
+from autoscaler.sge.jsv_setup import State
+from autoscaler.sge.prepare import Difference
 
 
 class Level(StrEnum):

@@ -29,13 +29,13 @@ from autoscaler.core.model.cluster import (
     QuotaSet,
 )
 from autoscaler.errors import GridEngineNotObservable
-from sge.access import access_lists
-from sge.calendars import read_calendar
-from sge.complex_table import COMPLEXES, read_complexes
-from sge.detail import read_details
-from sge.job_categories import UNREADABLE
-from sge.markup import Aside
-from sge.qconf import (
+from autoscaler.sge.access import access_lists
+from autoscaler.sge.calendars import read_calendar
+from autoscaler.sge.complex_table import COMPLEXES, read_complexes
+from autoscaler.sge.detail import read_details
+from autoscaler.sge.job_categories import UNREADABLE
+from autoscaler.sge.markup import Aside
+from autoscaler.sge.qconf import (
     read_access,
     read_assignments,
     read_attributes,
@@ -47,10 +47,10 @@ from sge.qconf import (
     resolve_host_groups,
     resolve_hosts,
 )
-from sge.qhost import HostOffer, Offers, read_qhost
-from sge.qstat import Listing, read_qstat
-from sge.reading import Outputs, read_outputs
-from sge.units import Clock, read_duration
+from autoscaler.sge.qhost import HostOffer, Offers, read_qhost
+from autoscaler.sge.qstat import Listing, read_qstat
+from autoscaler.sge.reading import Outputs, read_outputs
+from autoscaler.sge.units import Clock, read_duration
 
 __all__ = ["Outputs", "cluster_from", "read_outputs"]
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from autoscaler.core.model.cluster import Complex, Consumable
 from autoscaler.errors import GridEngineNotObservable
-from sge.markup import Aside
+from autoscaler.sge.markup import Aside
 
 _COLUMNS = ("name", "shortcut", "type", "relop", "requestable", "consumable", "default", "urgency")
 _NEEDED = _COLUMNS[:7]

@@ -17,11 +17,11 @@ from types import MappingProxyType
 
 from autoscaler.errors import CommandError, GridEngineNotObservable
 from autoscaler.process import Completed, Runner
-from sge import access
-from sge.membership import split_objects
-from sge.messages import Meaning, meaning
-from sge.qconf import read_attributes, read_names, read_queue
-from sge.split_output import Shown, split_output
+from autoscaler.sge import access
+from autoscaler.sge.membership import split_objects
+from autoscaler.sge.messages import Meaning, meaning
+from autoscaler.sge.qconf import read_attributes, read_names, read_queue
+from autoscaler.sge.split_output import Shown, split_output
 
 TIMEOUT = 30.0
 """Seconds for one call. A qmaster that needs longer is not observable now; the next pass asks again."""

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator
 from html import unescape
 
 from autoscaler.core.model.cluster import JobDetail
-from sge.markup import clean
-from sge.units import LAST, Clock
+from autoscaler.sge.markup import clean
+from autoscaler.sge.units import LAST, Clock
 
 _JOB = re.compile(rb"<JB_job_number>\s*([0-9]{1,18})\s*</JB_job_number>")
 # The scheduler's messages, which follow a job, are about other jobs, too.

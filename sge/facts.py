@@ -10,11 +10,11 @@ from datetime import UTC
 from autoscaler.core.actions import PROBE_HOST_PREFIX
 from autoscaler.errors import CommandError, GridEngineNotObservable
 from autoscaler.process import Runner
-from sge import qstat
-from sge.admin import Administrator
-from sge.checks import Facts, Resolved
-from sge.prepare import Preparation, differences, read_present
-from sge.qconf import read_attributes, read_names
+from autoscaler.sge import qstat
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.checks import Facts, Resolved
+from autoscaler.sge.prepare import Preparation, differences, read_present
+from autoscaler.sge.qconf import read_attributes, read_names
 
 TIMEOUT = 10.0
 NAMES_AT_MOST = 50

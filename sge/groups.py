@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 from autoscaler.core.requests.group_names import COMPLEX, HOST_GROUP_PREFIX, host_group_of, pe_of
 from autoscaler.errors import GridEngineRefused
-from sge import objects
-from sge.admin import Administrator
-from sge.complex_table import has_complex, rows_of, text_row
-from sge.membership import split_objects
-from sge.objects import usable
-from sge.qconf import read_host_group, read_names, read_queue
+from autoscaler.sge import objects
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.complex_table import has_complex, rows_of, text_row
+from autoscaler.sge.membership import split_objects
+from autoscaler.sge.objects import usable
+from autoscaler.sge.qconf import read_host_group, read_names, read_queue
 
 
 class Groups:

@@ -19,10 +19,10 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from autoscaler.core.model.cluster import HostJob, JobCategory, JobRequest
-from sge.jobs import Job, read_job
-from sge.known_jobs import NOT_TOLD, Category, KnownJobs, Placed, Waiting, keys_of, split_priority
-from sge.markup import Aside, Malformed
-from sge.units import Clock, count_tasks
+from autoscaler.sge.jobs import Job, read_job
+from autoscaler.sge.known_jobs import NOT_TOLD, Category, KnownJobs, Placed, Waiting, keys_of, split_priority
+from autoscaler.sge.markup import Aside, Malformed
+from autoscaler.sge.units import Clock, count_tasks
 
 OPEN = b"<job_list"
 CLOSE = b"</job_list>"

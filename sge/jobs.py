@@ -1,7 +1,7 @@
 """One `job_list` element of `qstat -r -xml`, read by expat: the careful way, right for every dialect met.
 
-`sge.job_categories` reads most elements a faster way and comes here for each kind it has not met yet and for all that
-it does not recognise.
+`autoscaler.sge.job_categories` reads most elements a faster way and comes here for each kind it has not met yet and for
+all that it does not recognise.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from autoscaler.core.model.cluster import JobRequest
-from sge.markup import Malformed, parse, words
-from sge.units import Clock, count_tasks, read_slot_range
+from autoscaler.sge.markup import Malformed, parse, words
+from autoscaler.sge.units import Clock, count_tasks, read_slot_range
 
 _NAMES = re.compile(rb"<(JB_name|full_job_name)>.*?</\1>", re.DOTALL)
 """Names decide nothing, and users write them and Grid Engine escapes them wrongly: they are dropped before parsing."""

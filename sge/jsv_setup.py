@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler.errors import GridEngineRefused
-from sge import objects
-from sge.admin import Administrator
-from sge.prepare import Difference
-from sge.qconf import read_attributes, replaced
+from autoscaler.sge import objects
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.prepare import Difference
+from autoscaler.sge.qconf import read_attributes, replaced
 
 KIND = "submission verifier"
 NAME = "jsv"

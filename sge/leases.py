@@ -13,9 +13,9 @@ import re
 from dataclasses import dataclass
 
 from autoscaler.errors import GridEngineNotObservable, GridEngineRefused
-from sge import objects
-from sge.admin import Administrator
-from sge.qconf import read_attributes, read_names
+from autoscaler.sge import objects
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.qconf import read_attributes, read_names
 
 PREFIX = "sge-autoscaler-lease"
 FREE = "nobody"

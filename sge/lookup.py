@@ -13,10 +13,10 @@ from datetime import UTC
 from autoscaler.core.model.cluster import JobRequest, names_of
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.process import Runner
-from sge.detail import plain_text
-from sge.job_categories import UNREADABLE
-from sge.messages import Meaning, meaning
-from sge.qstat import COMMAND, read_qstat
+from autoscaler.sge.detail import plain_text
+from autoscaler.sge.job_categories import UNREADABLE
+from autoscaler.sge.messages import Meaning, meaning
+from autoscaler.sge.qstat import COMMAND, read_qstat
 
 TIMEOUT = 30.0
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sge.qconf import read_attributes, read_names, split_overrides
+from autoscaler.sge.qconf import read_attributes, read_names, split_overrides
 
 
 @dataclass(frozen=True, slots=True)

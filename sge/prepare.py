@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler.core.model.cluster import Queue
-from sge import notices, objects
-from sge.admin import Administrator, Change
-from sge.complex_table import has_complex, rows_of, text_row
-from sge.membership import split_objects
-from sge.qconf import (
+from autoscaler.sge import notices, objects
+from autoscaler.sge.admin import Administrator, Change
+from autoscaler.sge.complex_table import has_complex, rows_of, text_row
+from autoscaler.sge.membership import split_objects
+from autoscaler.sge.qconf import (
     joined,
     read_assignments,
     read_attributes,

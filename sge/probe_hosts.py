@@ -20,12 +20,12 @@ from autoscaler.core.model.evidence import Answer
 from autoscaler.core.unsatisfiable.probe_hosts import MOST
 from autoscaler.errors import AutoscalerError, CommandTimedOut, GridEngineRefused
 from autoscaler.process import Completed, Options, Runner
-from sge import objects
-from sge.admin import Administrator
-from sge.membership import split_objects
-from sge.messages import Meaning, meaning
-from sge.objects import usable
-from sge.qconf import read_attributes, read_names, split_overrides
+from autoscaler.sge import objects
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.membership import split_objects
+from autoscaler.sge.messages import Meaning, meaning
+from autoscaler.sge.objects import usable
+from autoscaler.sge.qconf import read_attributes, read_names, split_overrides
 
 ASKING = 8.0
 """Seconds from the beginning after which no further job is asked about."""

@@ -18,8 +18,8 @@ from autoscaler.core.model.cluster import (
     QuotaRule,
     QuotaSet,
 )
-from sge.markup import Aside
-from sge.units import read_boolean
+from autoscaler.sge.markup import Aside
+from autoscaler.sge.units import read_boolean
 
 _CONTINUED = re.compile(r"\\[ \t]*\r?\n[ \t]*")
 _IN_BRACKETS = r"\([^()]*\)|\[[^\[\]]*\]"

@@ -11,8 +11,8 @@ from xml.etree.ElementTree import Element
 from autoscaler.core.model.cluster import QueueInstance
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.readable.numbers import MOST
-from sge.job_categories import UNREADABLE
-from sge.markup import Aside, Malformed, document_in, parse, words
+from autoscaler.sge.job_categories import UNREADABLE
+from autoscaler.sge.markup import Aside, Malformed, document_in, parse, words
 
 COMMAND = ("qhost", "-q", "-F", "-xml")
 _SHOWN = "qhost -q -F -xml"

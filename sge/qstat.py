@@ -16,10 +16,10 @@ from types import MappingProxyType
 from autoscaler.core.model.cluster import HostJob, JobCategory, QueueInstance
 from autoscaler.core.model.reasons import Reason
 from autoscaler.errors import GridEngineNotObservable
-from sge.job_categories import UNREADABLE, JobReader
-from sge.known_jobs import KnownJobs, Placed
-from sge.markup import Aside, clean, document_in, is_foreign
-from sge.units import Clock
+from autoscaler.sge.job_categories import UNREADABLE, JobReader
+from autoscaler.sge.known_jobs import KnownJobs, Placed
+from autoscaler.sge.markup import Aside, clean, document_in, is_foreign
+from autoscaler.sge.units import Clock
 
 # Without -f qstat shows a parallel job in its master queue instance only, and its other hosts look idle.
 COMMAND = ("qstat", "-u", "*", "-r", "-f", "-xml")

@@ -8,8 +8,8 @@ from contextlib import suppress
 from autoscaler.core.model.cluster import BATCH, Queue
 from autoscaler.core.placement.queue_instances import queue_at
 from autoscaler.core.policy import NodeArrayPolicy
-from sge.checks import Finding, Level
-from sge.qconf import read_names, read_queue
+from autoscaler.sge.checks import Finding, Level
+from autoscaler.sge.qconf import read_names, read_queue
 
 WHAT = "queue types"
 _REMEDY = "`qconf -mattr queue qtype BATCH QUEUE` and `qconf -aattr queue ckpt_list NAME QUEUE`; see queue_conf(5)"

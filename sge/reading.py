@@ -16,9 +16,9 @@ from types import MappingProxyType
 from autoscaler.core.demand.detail_needs import Needs
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.process import Runner
-from sge import access, qhost, qstat
-from sge.configuration import TIMEOUT, ConfigurationReader, read_configuration, require_success, run
-from sge.qstat import Listing, ListingReader
+from autoscaler.sge import access, qhost, qstat
+from autoscaler.sge.configuration import TIMEOUT, ConfigurationReader, read_configuration, require_success, run
+from autoscaler.sge.qstat import Listing, ListingReader
 
 __all__ = ["TIMEOUT", "ConfigurationReader", "Outputs", "read_configuration", "read_outputs"]
 

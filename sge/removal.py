@@ -14,9 +14,9 @@ from typing import Protocol
 
 from autoscaler.core.workers.worker_state import same_host
 from autoscaler.errors import GridEngineRefused
-from sge.membership import Membership, listed, memberships
-from sge.messages import Meaning, meaning
-from sge.objects import usable
+from autoscaler.sge.membership import Membership, listed, memberships
+from autoscaler.sge.messages import Meaning, meaning
+from autoscaler.sge.objects import usable
 
 PER_HOST = 1.0
 """Seconds that a command may take longer for each host in it."""

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sge.membership import split_objects
-from sge.qconf import read_attributes
+from autoscaler.sge.membership import split_objects
+from autoscaler.sge.qconf import read_attributes
 
 _HOSTS = "-sel"
 _OBJECTS = {"-sq": "qname", "-shgrp": "group_name"}

@@ -17,7 +17,7 @@ from tests import growing_report, samples
 from tests.order import spread
 
 # Before any test module imports it: its assertions are rewritten like those of a test module.
-pytest.register_assert_rewrite("providers.contract")
+pytest.register_assert_rewrite("autoscaler.providers.contract")
 
 PROGRAMS = ("sge_qmaster", "sge_execd", "qconf", "qsub")
 """Grid Engine's, of which Debian's packages put some where only root's PATH looks."""

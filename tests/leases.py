@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from autoscaler.engine.cell_lease import LeaseStore
-from sge.leases import FREE, Lease
+from autoscaler.sge.leases import FREE, Lease
 
 ANNA = Lease(0, "a1", "master", "root", 11)
 BEN = Lease(0, "b2", "shadow", "sgeadmin", 22)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autoscaler.sge.batches import AT_ONCE
 from bench.commands import (
     EDITS_BAR,
     HOST_GROUPS,
@@ -14,7 +15,6 @@ from bench.commands import (
     passes,
     removals,
 )
-from sge.batches import AT_ONCE
 
 
 def test_an_unchanged_pass_takes_few_commands_and_a_first_one_is_bounded() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from autoscaler.engine.cell_lease import EXPIRES, RENEW, VALID, CellLease, own_lease
 from autoscaler.errors import AutoscalerError, GridEngineRefused, LockHeld, NotObservable
-from sge.leases import FREE, Lease
+from autoscaler.sge.leases import FREE, Lease
 from tests.leases import ANNA, BEN, LeaseStoreContract, MemoryLeases
 
 

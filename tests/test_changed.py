@@ -6,7 +6,10 @@ import pytest
 
 from bench.changed import CORE, imports_of_tests, select_tests
 
-IMPORTS = {"tests/sge/test_qstat.py": {"sge.qstat"}, "tests/web/test_serve.py": {"autoscaler.store", "sge.qstat"}}
+IMPORTS = {
+    "tests/sge/test_qstat.py": {"autoscaler.sge.qstat"},
+    "tests/web/test_serve.py": {"autoscaler.store", "autoscaler.sge.qstat"},
+}
 
 
 @pytest.mark.parametrize(

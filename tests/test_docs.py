@@ -16,9 +16,9 @@ import pytest
 from autoscaler.commands.main import cli
 from autoscaler.core.model.reasons import Code
 from autoscaler.policies import registry as policies
+from autoscaler.providers import registry
+from autoscaler.providers.settings import main_names
 from autoscaler.settings.pages import generated
-from providers import registry
-from providers.settings import main_names
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("autoscaler", "providers", "sge")
+LINKED = frozenset({"providers", "sge"})
+"""Folders that are linked into `autoscaler` (docs/decisions/0078)."""
 MAY_START_PROCESSES = {"autoscaler/process.py", "autoscaler/namespaces.py", "autoscaler/first_process.py"}
 
 STARTS_PROCESSES = frozenset({"subprocess", "multiprocessing", "pty", "concurrent.futures.process", "_posixsubprocess"})
@@ -30,6 +33,39 @@ def test_imports_respect_the_contracts() -> None:
     argv = (sys.executable, "-c", lint, str(ROOT / "setup.cfg"))
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_linked_folders_are_imported_by_their_name_in_an_installation() -> None:
+    """A module that is imported by two names exists twice, and one of them is not there where it is installed."""
+    sources = {
+        path: path.read_text(encoding="utf-8") for top in (*PACKAGES, "bench", "tests") for path in files_of(top)
+    }
+    assert [str(path.relative_to(ROOT)) for path, source in sources.items() if names_a_folder(source)] == []
+
+
+def files_of(top: str) -> list[Path]:
+    return sorted((ROOT / top).rglob("*.py"))
+
+
+def names_a_folder(source: str) -> bool:
+    """Whether it imports `sge` or `providers`."""
+    if not re.search(rf"import.*\b({'|'.join(LINKED)})\b|from ({'|'.join(LINKED)})\b", source):
+        return False
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=aliases):
+                names |= {alias.name for alias in aliases}
+            case ast.ImportFrom(module=str(module), level=0):
+                names.add(module)
+            case _:
+                pass
+    return not LINKED.isdisjoint(name.partition(".")[0] for name in names)
+
+
+@pytest.mark.parametrize("planted", ("import sge", "import sge.qstat", "from providers.fake import FakeProvider"))
+def test_a_planted_import_by_the_folders_name_is_found(planted: str) -> None:
+    assert names_a_folder(planted)
 
 
 def test_every_module_of_the_autoscaler_is_in_a_layer() -> None:
@@ -74,7 +110,7 @@ def _starts(module: str, name: str) -> bool:
     return name in STARTERS.get(module, ()) or (bool(families) and name.startswith(families))
 
 
-MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+MODULES = [path for package in PACKAGES for path in files_of(package)]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -32,10 +32,10 @@ from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import GridEngineNotObservable, ProviderNotObservable, SettingsError, StateNotKept
+from autoscaler.providers.fake import FakeProvider, FakeSettings
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.nodes import NodeRow
 from autoscaler.store.overrides import Verb
-from providers.fake import FakeProvider, FakeSettings
 from tests.simulated.autoscaler import POLICY, TAG, World, start
 
 PATIENCE = 200.0

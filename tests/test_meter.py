@@ -22,13 +22,13 @@ from autoscaler.engine.measured_elsewhere import MeasuredElsewhere
 from autoscaler.engine.meter import DEFECT, GRID_ENGINE, PROGRAMS, PROVIDER, STATE, Meter
 from autoscaler.engine.monitor import Monitor
 from autoscaler.engine.qmaster_guard import QmasterGuard
+from autoscaler.providers.fake import FakeProvider, FakeSettings
+from autoscaler.providers.interface import CallBudget
+from autoscaler.providers.rate_limiter import RateLimiter
 from autoscaler.report.metrics import METRICS, PREFIX, Kind, exposition
 from autoscaler.store.measures import Measures
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
-from providers.fake import FakeProvider, FakeSettings
-from providers.interface import CallBudget
-from providers.rate_limiter import RateLimiter
 from tests.simulated.autoscaler import TAG, World, settle, start, step
 
 ROOT = Path(__file__).parents[1]

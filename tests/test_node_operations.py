@@ -15,11 +15,11 @@ import pytest
 
 from autoscaler.core.policy import Brake
 from autoscaler.engine.loop import Loop
+from autoscaler.providers.fake import FakeProvider, FakeSettings
+from autoscaler.providers.interface import ProviderError, Refused, Unreachable
 from autoscaler.report.explain import explain_host
 from autoscaler.report.explain_lines import host_lines
 from autoscaler.store.overrides import Verb
-from providers.fake import FakeProvider, FakeSettings
-from providers.interface import ProviderError, Refused, Unreachable
 from tests.simulated.autoscaler import POLICY, TAG, World, start
 from tests.simulated.cluster import SCHEDULE_INTERVAL
 

@@ -23,9 +23,9 @@ from autoscaler.core.snapshot import Plan
 from autoscaler.engine.observe import LocalZone, Observer, list_all
 from autoscaler.errors import GridEngineNotObservable, NotObservable, ProviderNotObservable
 from autoscaler.process import Completed
+from autoscaler.providers.interface import LaunchOrder, Throttled
+from autoscaler.sge.notices import COMPLEX
 from autoscaler.store.journal import Result
-from providers.interface import LaunchOrder, Throttled
-from sge.notices import COMPLEX
 from tests.sge.printed import host, qhost
 from tests.simulated.autoscaler import POLICY, TAG, World
 from tests.simulated.executor import at_once

@@ -22,13 +22,13 @@ from autoscaler.errors import SettingsError
 from autoscaler.jetpack.service import Service
 from autoscaler.jetpack.service import Unreachable as Unreached
 from autoscaler.outside_files import read_regular
+from autoscaler.providers.aws.notices import notice_of
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.cyclecloud.settings import CycleCloudSettings
+from autoscaler.providers.interface import Unreachable
+from autoscaler.providers.rest import Answer
+from autoscaler.providers.settings import read_settings
 from autoscaler.settings import load_settings
-from providers.aws.notices import notice_of
-from providers.catalog import load_catalog
-from providers.cyclecloud.settings import CycleCloudSettings
-from providers.interface import Unreachable
-from providers.rest import Answer
-from providers.settings import read_settings
 
 WELL = {"instance_size": "m5.large", "CP_CAP_AUTOSCALE_PROVIDER": "fake"}
 DEEP = "[" * 100_000

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.changed import module_of
+
 ROOT = Path(__file__).parents[1]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 
@@ -26,7 +28,7 @@ def pins(lock: Path) -> dict[str, str]:
 
 def test_every_package_of_the_work_tree_is_installed() -> None:
     found = {
-        ".".join(init.parent.relative_to(ROOT).parts)
+        module_of(init.relative_to(ROOT).as_posix())
         for top in ("autoscaler", "providers", "sge")
         for init in (ROOT / top).rglob("__init__.py")
     }

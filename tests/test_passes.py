@@ -10,11 +10,11 @@ import pytest
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.policy import Brake, Policy
 from autoscaler.engine.loop import Loop
+from autoscaler.providers.fake import FakeProvider, FakeSettings, Faults
+from autoscaler.providers.interface import Launched, LaunchOrder, Throttled, Unreachable
 from autoscaler.report.sentence import sentence
 from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.store.overrides import Verb
-from providers.fake import FakeProvider, FakeSettings, Faults
-from providers.interface import Launched, LaunchOrder, Throttled, Unreachable
 from tests.simulated.autoscaler import POLICY, TAG, World, left_over, settle, start, step
 from tests.simulated.cluster import ended_once
 

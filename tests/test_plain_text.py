@@ -36,11 +36,11 @@ from autoscaler.report.tables import pairs_block
 from autoscaler.report.wording import text
 from autoscaler.settings import Process
 from autoscaler.settings.process_settings import OwnerNotice
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.lookup import JobOwner
 from autoscaler.store.calls import CallLog
 from autoscaler.store.store import Store
 from autoscaler.terminal.lines import Lines
-from sge.admin import Administrator
-from sge.lookup import JobOwner
 from tests.commands.test_commands import environ
 from tests.sge.printed import qstat, queue_list, running_job, waiting_job
 from tests.web.served import password_file, until

@@ -51,12 +51,12 @@ from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine import record as record_module
 from autoscaler.engine.record import read_record, write_record
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.registry import known_prefixes
 from autoscaler.settings import load_settings
-from providers.catalog import load_catalog
-from providers.registry import known_prefixes
-from sge.cluster import Outputs, cluster_from
-from sge.detail import read_details
-from sge.units import Clock
+from autoscaler.sge.cluster import Outputs, cluster_from
+from autoscaler.sge.detail import read_details
+from autoscaler.sge.units import Clock
 from tests.core.building import a_snapshot
 
 NOW = datetime(2026, 11, 21, 9, 5, 0, 250000, tzinfo=timezone(timedelta(hours=1)))

@@ -107,8 +107,8 @@ def local_roles(invocation: Invocation) -> LocalRoles:
     process = invocation.settings.process
 
     def managers() -> Collection[str]:
-        from sge.admin import Administrator
-        from sge.qconf import read_names
+        from autoscaler.sge.admin import Administrator
+        from autoscaler.sge.qconf import read_names
 
         return read_names(Administrator(invocation.runner, timeout=process.grid_engine_timeout).show("-sm"))
 

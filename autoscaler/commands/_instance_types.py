@@ -9,9 +9,9 @@ from concurrent.futures import wait
 from autoscaler.background import on_thread
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.errors import NotObservable
+from autoscaler.providers.interface import Provider
 from autoscaler.settings import Settings
 from autoscaler.settings.policies import array_name, node_array_policy
-from providers.interface import Provider
 
 PATIENCE = 30.0
 """Seconds that a check waits for the provider's list of types."""

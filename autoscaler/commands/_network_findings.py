@@ -12,7 +12,7 @@ from autoscaler.commands._http import unserved
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError
 from autoscaler.process import SystemRunner
-from sge.checks import Finding, Level
+from autoscaler.sge.checks import Finding, Level
 
 SOON = 14 * 86_400.0
 """Seconds before the end of a certificate from which doctor warns."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from autoscaler.core.model.fleet import Bucket, Interruption, Worker
     from autoscaler.core.snapshot import Plan
     from autoscaler.engine.observe import Observation, Observer
+    from autoscaler.providers.interface import Launched, LaunchOrder, Problem, Provider
     from autoscaler.store.store import Store
-    from providers.interface import Launched, LaunchOrder, Problem, Provider
 
 from_record = click.option(
     "--from",
@@ -36,7 +36,7 @@ from_record = click.option(
 
 def read_only(provider: Provider) -> Provider:
     """The provider, read-only: each call that would change anything raises WriteRefused."""
-    from providers.interface import HasInterruptions
+    from autoscaler.providers.interface import HasInterruptions
 
     class ReadOnly:
         """Forwards reading calls."""

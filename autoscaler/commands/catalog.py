@@ -17,12 +17,12 @@ from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
 from autoscaler.constraints.vm_sizes import vm_sizes_text
 from autoscaler.errors import SettingsError
+from autoscaler.providers.catalog import Offer, catalog_text, load_catalog
+from autoscaler.providers.interface import HasCatalog
+from autoscaler.providers.registry import load, provider_class
+from autoscaler.providers.settings import prefix_of
 from autoscaler.report.prospects import offer_rows
 from autoscaler.report.tables import print_catalog
-from providers.catalog import Offer, catalog_text, load_catalog
-from providers.interface import HasCatalog
-from providers.registry import load, provider_class
-from providers.settings import prefix_of
 
 
 @click.group("catalog")

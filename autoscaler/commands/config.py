@@ -25,12 +25,12 @@ from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.munge import refuse_missing
 from autoscaler.policies import registry as policies
 from autoscaler.process import SystemRunner
+from autoscaler.providers.registry import known, known_prefixes, load, settings_of
+from autoscaler.providers.settings import ExtensionSettings, main_names, read_settings
 from autoscaler.report import SCHEMA
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
-from providers.registry import known, known_prefixes, load, settings_of
-from providers.settings import ExtensionSettings, main_names, read_settings
 
 _FOR_TESTS = frozenset({"fake"})
 """Providers that operators do not use."""

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from autoscaler.constraints.rule_files import RuleFiles
     from autoscaler.core.policy import Policy
     from autoscaler.process import Runner
+    from autoscaler.providers.interface import Provider
     from autoscaler.settings import Settings
     from autoscaler.store.lock import CellKey, Holder
     from autoscaler.store.store import Store
-    from providers.interface import Provider
 
 USUAL_ROOTS = (Path("/var/lib/gridengine"), Path("/opt/sge"))
 """Where SGE_ROOT may be if it is not set: of Debian's packages, and of an installation by hand."""
@@ -71,8 +71,8 @@ class Invocation:
 
     def read_settings(self, platform: Mapping[str, str]) -> Settings:
         """The settings read anew, completed by a platform's preferences. Raises SettingsError."""
+        from autoscaler.providers.registry import known_prefixes
         from autoscaler.settings import load_settings
-        from providers.registry import known_prefixes
 
         of_providers = known_prefixes if self._imports_provider else lambda _: ("CP_CAP_",)
         return load_settings(self.environ, known_prefixes=of_providers, platform=platform)
@@ -197,7 +197,7 @@ class Invocation:
     def provider(self, *, make_tag: bool = False) -> Provider:
         """The chosen provider. Raises SettingsError."""
         assert self._imports_provider, "this process makes no provider"
-        from providers.registry import load
+        from autoscaler.providers.registry import load
 
         name = self.settings.process.provider
         if name is None:
@@ -206,7 +206,7 @@ class Invocation:
 
     def currency(self) -> str:
         """The currency of the chosen provider's prices, without asking its cloud."""
-        from providers.registry import currency
+        from autoscaler.providers.registry import currency
 
         name = self.settings.process.provider
         try:
@@ -217,7 +217,7 @@ class Invocation:
 
     def oldest_price(self) -> date | None:
         """The date of the oldest price that the chosen provider uses, without asking its cloud."""
-        from providers.registry import oldest_price
+        from autoscaler.providers.registry import oldest_price
 
         name = self.settings.process.provider
         try:
@@ -228,7 +228,7 @@ class Invocation:
     def rule_files(self, provider: Provider) -> RuleFiles:
         """The rules and VM sizes that are set. Raises SettingsError naming file and place."""
         from autoscaler.constraints.rule_files import RuleFiles
-        from providers.interface import HasLocation
+        from autoscaler.providers.interface import HasLocation
 
         process = self.settings_in_force.process
         location = provider.location if isinstance(provider, HasLocation) else ""
@@ -258,8 +258,8 @@ def with_platform(
     """The settings, read again with the preferences of the provider's platform. If it does not answer, they stay as
     they are, with a warning.
     """
-    from providers.interface import ProviderError
-    from providers.registry import platform_defaults
+    from autoscaler.providers.interface import ProviderError
+    from autoscaler.providers.registry import platform_defaults
 
     provider = settings.process.provider
     if provider is None:

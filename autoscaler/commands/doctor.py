@@ -28,26 +28,26 @@ from autoscaler.engine.notifications import unusable_services
 from autoscaler.errors import AutoscalerError
 from autoscaler.plain_text import plain
 from autoscaler.process import Runner, SystemRunner
+from autoscaler.providers.interface import Problem
 from autoscaler.report.admission_file import archive, fresh_for
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import text
 from autoscaler.settings import master_type_problem, this_machine
 from autoscaler.settings.guarded_files import guarded_files
+from autoscaler.sge import jsv_setup
+from autoscaler.sge.access import read_restrictions
+from autoscaler.sge.access_check import access_finding
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.checks import Finding, Level, check_all
+from autoscaler.sge.cluster import context_allowed
+from autoscaler.sge.complex_table import read_complexes
+from autoscaler.sge.events import find_qevent
+from autoscaler.sge.facts import TIMEOUT, gather
+from autoscaler.sge.qconf import read_names
+from autoscaler.sge.queue_check import queue_finding
+from autoscaler.sge.reading import read_configuration
 from autoscaler.store.lock import lock_directory
 from autoscaler.strict_modes import exposure
-from providers.interface import Problem
-from sge import jsv_setup
-from sge.access import read_restrictions
-from sge.access_check import access_finding
-from sge.admin import Administrator
-from sge.checks import Finding, Level, check_all
-from sge.cluster import context_allowed
-from sge.complex_table import read_complexes
-from sge.events import find_qevent
-from sge.facts import TIMEOUT, gather
-from sge.qconf import read_names
-from sge.queue_check import queue_finding
-from sge.reading import read_configuration
 
 UNSOUND = 1
 ACCOUNT = "sge-autoscaler"

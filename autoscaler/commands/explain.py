@@ -50,7 +50,7 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
 
 def _ends(invocation: Invocation, job: Job) -> Ends:
     from autoscaler.report.subjects import Ends
-    from sge.accounting import read_ends
+    from autoscaler.sge.accounting import read_ends
 
     try:
         found = read_ends(invocation.common / "accounting", job.number, MOST_TAKEN_IN)
@@ -64,7 +64,7 @@ def _ends(invocation: Invocation, job: Job) -> Ends:
 
 
 def _short(invocation: Invocation) -> bool:
-    from sge.accounting import files_of
+    from autoscaler.sge.accounting import files_of
 
     sizes = (each.stat().st_size for each in files_of(invocation.common / "accounting") if each.exists())
     return max(sizes, default=0) <= MOST_TAKEN_IN

@@ -18,9 +18,9 @@ from autoscaler.engine.boot_script import WITH_METADATA
 from autoscaler.errors import GridEngineRefused
 from autoscaler.report.admission_file import archive
 from autoscaler.settings import Settings, this_machine
-from sge import jsv_setup
-from sge.admin import Administrator
-from sge.prepare import Difference, Preparation, carry_out, differences, read_present
+from autoscaler.sge import jsv_setup
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.prepare import Difference, Preparation, carry_out, differences, read_present
 
 UNPREPARED = 1
 

@@ -26,9 +26,9 @@ from autoscaler.errors import AutoscalerError, NotFound, WriteRefused
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import reason_part
 from autoscaler.report.tables import print_orphans
+from autoscaler.sge.admin import Administrator
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
-from sge.admin import Administrator
 
 
 @click.command("orphans")

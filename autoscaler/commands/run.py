@@ -11,8 +11,8 @@ from autoscaler.commands._output import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotObservable
 from autoscaler.garbage import share_one_arena
+from autoscaler.providers.interface import Provider
 from autoscaler.report.log import configure_log
-from providers.interface import Provider
 
 log = logging.getLogger("autoscaler.run")
 INTERRUPTED = 130
@@ -44,7 +44,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         log.warning(warning)
     from autoscaler.commands._http import listening
     from autoscaler.commands.serving import serving
-    from sge.events import Events
+    from autoscaler.sge.events import Events
 
     folder = invocation.store_file.with_suffix(".qevent")
     with (

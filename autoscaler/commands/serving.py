@@ -53,6 +53,8 @@ from autoscaler.policies.policy_requests import VALID, Policies
 from autoscaler.policies.registry import load as load_policies
 from autoscaler.policies.registry import unclaimed
 from autoscaler.process import SystemRunner
+from autoscaler.providers.interface import HasRunLog, Provider
+from autoscaler.providers.registry import known_prefixes
 from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
@@ -60,21 +62,19 @@ from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.settings.policies import array_name
 from autoscaler.settings.sharing import given
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.batches import Batches
+from autoscaler.sge.groups import Groups
+from autoscaler.sge.jsv_setup import Place
+from autoscaler.sge.leases import Leases
+from autoscaler.sge.lookup import Lookup
+from autoscaler.sge.probe_hosts import ProbeHosts
 from autoscaler.store.identity import cell_secret
 from autoscaler.store.journal import OrderRecord
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
 from autoscaler.strict_modes import exposure
 from autoscaler.worker_configuration import of_node_array, order_key, write
-from providers.interface import HasRunLog, Provider
-from providers.registry import known_prefixes
-from sge.admin import Administrator
-from sge.batches import Batches
-from sge.groups import Groups
-from sge.jsv_setup import Place
-from sge.leases import Leases
-from sge.lookup import Lookup
-from sge.probe_hosts import ProbeHosts
 
 log = logging.getLogger("autoscaler.run")
 _FOR_LIFE = (

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from autoscaler import worker_configuration
 from autoscaler.errors import SettingsError
-from sge.notices import COMPLEX
-from sge.objects import templates
+from autoscaler.sge.notices import COMPLEX
+from autoscaler.sge.objects import templates
 
 if TYPE_CHECKING:
     import jinja2

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from autoscaler.errors import AutoscalerError, GridEngineRefused, LockHeld, NotObservable
-from sge.leases import FREE, Lease
+from autoscaler.sge.leases import FREE, Lease
 
 RENEW = 20.0
 """Seconds between two renewals: short enough to repeat a failed one in time."""
@@ -36,7 +36,7 @@ Done = TypeVar("Done")
 
 
 class LeaseStore(Protocol):
-    """`sge.leases.Leases`."""
+    """`autoscaler.sge.leases.Leases`."""
 
     def newest(self) -> int: ...
     def read(self, number: int) -> Lease | None: ...

@@ -12,11 +12,11 @@ from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail, sho
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.worker_state import WorkerState
+from autoscaler.sge.accounting import JobEnd, ends_in
+from autoscaler.sge.accounting_tail import lines_of, read_tail
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
 from autoscaler.store.usages import SOON, Run, RunKey
-from sge.accounting import JobEnd, ends_in
-from sge.accounting_tail import lines_of, read_tail
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from autoscaler.core.recovery.orphans import Orphan
 from autoscaler.errors import GridEngineRefused
-from providers.interface import Provider
-from sge.admin import Administrator
+from autoscaler.providers.interface import Provider
+from autoscaler.sge.admin import Administrator
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from autoscaler.core.events.events import events_of
 from autoscaler.core.events.known import Accounted, Known
 from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.sge.accounting import JobEnd, read_on_ends, written_last
 from autoscaler.store.events import EventTable, Place
-from sge.accounting import JobEnd, read_on_ends, written_last
 
 log = logging.getLogger(__name__)
 

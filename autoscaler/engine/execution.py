@@ -11,17 +11,17 @@ from typing import Protocol
 from autoscaler.background import Executor
 from autoscaler.core.model.fleet import Worker
 from autoscaler.engine.job_owners import Owners
+from autoscaler.providers.interface import Provider
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.batches import Batches
+from autoscaler.sge.lookup import JobsNow
+from autoscaler.sge.probe_hosts import ProbeHosts
 from autoscaler.store.journal import OrderRecord
 from autoscaler.store.store import Store
-from providers.interface import Provider
-from sge.admin import Administrator
-from sge.batches import Batches
-from sge.lookup import JobsNow
-from sge.probe_hosts import ProbeHosts
 
 
 class Groups(Protocol):
-    """The part of `sge.groups.Groups` that actions need. Every method may raise AutoscalerError."""
+    """The part of `autoscaler.sge.groups.Groups` that actions need. Every method may raise AutoscalerError."""
 
     @property
     def swept(self) -> bool: ...

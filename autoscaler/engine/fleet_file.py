@@ -31,8 +31,8 @@ from autoscaler.core.model.fleet import (
     RefusedEnd,
     Worker,
 )
-from providers.catalog import Catalog, family_of, load_catalog
-from sge.units import read_memory
+from autoscaler.providers.catalog import Catalog, family_of, load_catalog
+from autoscaler.sge.units import read_memory
 
 
 def _time(value: Any, info: ValidationInfo) -> Any:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from autoscaler.core.hosts.job_faults import fault_of
 from autoscaler.core.model.evidence import JobFailure, JobSuccess
+from autoscaler.sge.accounting import Start, read_on, written_last
 from autoscaler.store.evidence import StartTable
-from sge.accounting import Start, read_on, written_last
 
 LONGEST_GAP = 600.0
 """Longest gap in seconds between two observations: after a longer one nobody knows when a job failed, so entries of

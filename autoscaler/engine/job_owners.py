@@ -21,7 +21,7 @@ from autoscaler.plain_text import plain
 from autoscaler.process import Runner
 from autoscaler.report.wording import text
 from autoscaler.settings.process_settings import OwnerNotice
-from sge.lookup import JobOwner, Lookup
+from autoscaler.sge.lookup import JobOwner, Lookup
 
 TIMEOUT = 5.0
 """Seconds for one file or mail: a home on a server that hangs must not hold up the loop."""

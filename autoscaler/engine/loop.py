@@ -37,13 +37,13 @@ from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import NO_ROOM, AutoscalerError, LockHeld, NotObservable, StateNotKept
 from autoscaler.garbage import FreedMemory
+from autoscaler.providers.interface import Operates
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.store.history import COST_KEPT
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.observations import LastObservation, last_observation
 from autoscaler.store.overrides import AUTOSCALER, Verb
 from autoscaler.store.store import Store
-from providers.interface import Operates
 
 SOON = 1.0
 """Seconds from a pass that acted to the next: each step of a worker is small, and the next one may be due."""
@@ -73,7 +73,7 @@ class Reporter(Protocol):
 
 
 class Wakes(Protocol):
-    """`sge.events.Events`: wakes the loop when something changed in Grid Engine."""
+    """`autoscaler.sge.events.Events`: wakes the loop when something changed in Grid Engine."""
 
     @property
     def alive(self) -> bool:

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from autoscaler.providers.interface import CallBudget, HasCallBudget, Provider
 from autoscaler.store.measures import Measures
 from autoscaler.store.notifications import Delivery
-from providers.interface import CallBudget, HasCallBudget, Provider
 
 COUNTED = (
     ("provider_calls_total", "calls"),

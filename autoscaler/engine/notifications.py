@@ -26,9 +26,9 @@ from autoscaler.engine.deliver import PATIENCE, Message, Sent
 from autoscaler.errors import CommandError, SettingsError, StateNotKept
 from autoscaler.plain_text import plain
 from autoscaler.process import PythonProgram, Runner
+from autoscaler.providers.interface import OLD_PRICES
 from autoscaler.report.notifications import body, subject_line
 from autoscaler.store.notifications import NotificationTable
-from providers.interface import OLD_PRICES
 
 FIRST_WAIT, LONGEST_WAIT = 30.0, 3600.0
 """Seconds until a message that could not be sent is tried again, doubled each time."""

@@ -30,12 +30,12 @@ from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.spending import SpendingReader
 from autoscaler.errors import NotObservable, ProviderNotObservable
 from autoscaler.process import Runner
+from autoscaler.providers.interface import HasInterruptions, Provider, ProviderError
+from autoscaler.sge.cluster import Outputs, cluster_from, read_outputs
+from autoscaler.sge.notices import reported_notices
+from autoscaler.sge.qstat import ListingReader
+from autoscaler.sge.reading import TIMEOUT, ConfigurationReader
 from autoscaler.store.store import Store
-from providers.interface import HasInterruptions, Provider, ProviderError
-from sge.cluster import Outputs, cluster_from, read_outputs
-from sge.notices import reported_notices
-from sge.qstat import ListingReader
-from sge.reading import TIMEOUT, ConfigurationReader
 
 LISTING_DEADLINE = 60.0
 """Seconds that a provider may take to list its workers and buckets."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from providers.interface import Provider
+from autoscaler.providers.interface import Provider
 
 
 class Where(TypedDict):

@@ -33,9 +33,9 @@ from autoscaler.engine.fleet_file import dump_fleet, load_fleet, to_seconds
 from autoscaler.errors import GridEngineNotObservable, NotFound, SettingsError
 from autoscaler.outside_files import TOO_DEEP, read_regular
 from autoscaler.settings import Settings, is_secret, load_settings
+from autoscaler.sge.cluster import Outputs, cluster_from
+from autoscaler.sge.detail import without_environments
 from autoscaler.store import encoding
-from sge.cluster import Outputs, cluster_from
-from sge.detail import without_environments
 
 FILES = frozenset(
     {

@@ -21,7 +21,7 @@ from autoscaler.lab import cell_folder, private_root
 from autoscaler.lab.private_root import LIVELY_SCHEDULER, MASTER, CellError, done, render
 from autoscaler.namespaces import EnteringRunner, Tree
 from autoscaler.process import Running, SystemRunner
-from sge.qconf import replaced
+from autoscaler.sge.qconf import replaced
 
 FIRST_HOST = 200
 """Declared hosts have the addresses from here on; lower ones are for workers that come and go."""

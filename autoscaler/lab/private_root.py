@@ -14,8 +14,8 @@ from pathlib import Path
 
 from autoscaler.errors import AutoscalerError
 from autoscaler.process import Runner
-from sge.objects import templates
-from sge.qconf import replaced
+from autoscaler.sge.objects import templates
+from autoscaler.sge.qconf import replaced
 
 PROGRAMS = Path("/usr/lib/gridengine")
 INSTALLED = Path("/var/lib/gridengine")

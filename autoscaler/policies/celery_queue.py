@@ -18,7 +18,7 @@ from pydantic_core import from_json
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import SettingsError
 from autoscaler.policies.interface import Arrays, Past, set_before
-from providers.settings import ExtensionSettings, Names, Secret
+from autoscaler.providers.settings import ExtensionSettings, Names, Secret
 
 SETTLED = 30.0
 """Seconds without a task at any Celery worker before a target is lowered."""

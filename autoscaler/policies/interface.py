@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 from autoscaler.core.model.request_sets import POLICY_PREFIX, RequestSet
 from autoscaler.core.outcome.sample import Sample
 from autoscaler.core.snapshot import Snapshot
-from providers.settings import ExtensionSettings
+from autoscaler.providers.settings import ExtensionSettings
 
 Arrays = Sequence[Mapping[str, Any]]
 """A list of node arrays as `jetpack.autoscale.update` takes it: `[{"Name": "execute", "TargetCount": 2}]`."""

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from autoscaler.errors import SettingsError
 from autoscaler.policies.interface import AutoscalePolicy
+from autoscaler.providers.extensions import Extensions
+from autoscaler.providers.settings import ExtensionSettings, prefix_of, read_settings
 from autoscaler.settings import POLICY_PREFIX
-from providers.extensions import Extensions
-from providers.settings import ExtensionSettings, prefix_of, read_settings
 
 GROUP = "sge_autoscaler.policies"
 _POLICIES = Extensions(GROUP, "autoscale policy")
@@ -107,7 +107,7 @@ def _checked(name: str, found: object) -> type[AutoscalePolicy]:
     if not (isinstance(policy.name, str) and _NAME.fullmatch(policy.name)):
         raise SettingsError(f"{name}.name is {policy.name!r}: use lower-case letters, digits and _ only")
     if not (isinstance(policy.Settings, type) and issubclass(policy.Settings, ExtensionSettings)):
-        raise SettingsError(f"{name}.Settings is no ExtensionSettings of providers.settings")
+        raise SettingsError(f"{name}.Settings is no ExtensionSettings of autoscaler.providers.settings")
     wanted = f"{POLICY_PREFIX}{policy.name.upper()}_"
     if prefix_of(policy.Settings) != wanted:
         raise SettingsError(f"{name}.Settings needs the env_prefix {wanted}")

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.policies.interface import Arrays, Past
-from providers.settings import ExtensionSettings
+from autoscaler.providers.settings import ExtensionSettings
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 

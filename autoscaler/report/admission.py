@@ -23,7 +23,7 @@ from typing import Any
 
 from autoscaler.core.unsatisfiable.admission import Admission, Judge
 from autoscaler.report.wording import text
-from sge.jsv import Conversation, OutOfStep, read_request
+from autoscaler.sge.jsv import Conversation, OutOfStep, read_request
 
 SCHEMA = 1
 PATIENCE = 0.05

@@ -129,7 +129,7 @@ def code() -> str:
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:
-    autoscaler, sge = files("autoscaler"), files("sge")
+    autoscaler, sge = files("autoscaler"), files("autoscaler.sge")
     for name in ("__init__.py", "plain_text.py"):
         yield f"autoscaler/{name}", autoscaler.joinpath(name).read_bytes()
     yield from _modules(autoscaler.joinpath("core"), "autoscaler/core")
@@ -137,7 +137,7 @@ def _sources() -> Iterator[tuple[str, bytes]]:
         yield f"autoscaler/report/{name}", autoscaler.joinpath("report", name).read_bytes()
     yield from _modules(autoscaler.joinpath("report", "reasons"), "autoscaler/report/reasons")
     for name in ("__init__.py", "jsv.py"):
-        yield f"sge/{name}", sge.joinpath(name).read_bytes()
+        yield f"autoscaler/sge/{name}", sge.joinpath(name).read_bytes()
 
 
 def _modules(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:

@@ -21,7 +21,7 @@ from autoscaler.core.snapshot import BucketVerdict, JobCategoryVerdict, Plan, Sn
 from autoscaler.report import SCHEMA
 from autoscaler.report.sentence import sentence
 from autoscaler.report.wording import text
-from sge.units import count_tasks
+from autoscaler.sge.units import count_tasks
 
 
 def document(

@@ -27,11 +27,11 @@ from autoscaler.report.events import at_zone, event_part
 from autoscaler.report.requests import caps_of
 from autoscaler.report.rules import rule_rows
 from autoscaler.report.wording import text
+from autoscaler.sge.accounting import JobEnd
 from autoscaler.store import encoding
 from autoscaler.store.events import KeptEvent
 from autoscaler.store.history import Explanation, Lifetime
 from autoscaler.store.journal import OrderRecord
-from sge.accounting import JobEnd
 
 _STARTS_WITHOUT = frozenset({Code.FITS, Code.WAITS_FOR_COMING})
 """Reasons of jobs that start without a further launch."""

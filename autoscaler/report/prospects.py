@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from autoscaler.core.facts.prospects import Prospect
+from autoscaler.providers.catalog import Offer
 from autoscaler.report.document import reason_part
-from providers.catalog import Offer
 
 
 def prospect_rows(prospects: Iterable[Prospect], currency: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-from providers.interface import ProviderError
+from autoscaler.providers.interface import ProviderError
 
 CAPACITY = 1000
 """Lines that wait to be written; further ones are dropped."""

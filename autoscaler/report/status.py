@@ -15,13 +15,13 @@ from autoscaler.core.model.fleet import LaunchFailure, OrderState
 from autoscaler.core.model.memory import Backoff
 from autoscaler.core.policy import Policy
 from autoscaler.core.workers.phases import Condition
+from autoscaler.providers.interface import OLD_PRICES
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import reason_part
 from autoscaler.report.requests import requests_document, requests_line
 from autoscaler.report.wording import count, duration, few, instant_of, number
 from autoscaler.store.lock import Holder
 from autoscaler.store.store import Store
-from providers.interface import OLD_PRICES
 
 _Pairs = Iterator[tuple[str, str]]
 LATELY = 1800.0

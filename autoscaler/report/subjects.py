@@ -29,10 +29,10 @@ from autoscaler.report.job_cost import job_cost
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.passes import without_names
 from autoscaler.report.sentence import jobs_not_read
+from autoscaler.sge.accounting import JobEnd
 from autoscaler.store.history import Explanation
 from autoscaler.store.journal import OrderRecord
 from autoscaler.store.store import Store
-from sge.accounting import JobEnd
 
 MOST_EVENTS = 50
 """Of one job or worker."""

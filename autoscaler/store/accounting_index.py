@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from autoscaler.sge.accounting import JobEnd, ends_among, files_of, job_numbers
 from autoscaler.store.database import Database, Migration
-from sge.accounting import JobEnd, ends_among, files_of, job_numbers
 
 TABLES: Migration = (
     """

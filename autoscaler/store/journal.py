@@ -16,9 +16,9 @@ from typing import Any, get_args
 
 from autoscaler.core.actions import Action, Enrol, JobAction, Launch, LaunchSet, Offer, TellWaiting, Terminate
 from autoscaler.core.model.fleet import Assignment, LaunchFailure, Order, OrderState, RefusedEnd
+from autoscaler.providers.interface import LaunchOrder
 from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table
-from providers.interface import LaunchOrder
 
 TABLES: Migration = (
     """

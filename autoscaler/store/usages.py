@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from autoscaler.core.cost.shares import Payer, Use
+from autoscaler.sge.accounting_tail import Place
 from autoscaler.store.database import Database, Migration, Table
-from sge.accounting_tail import Place
 
 MOST_ROWS = 1_000_000
 """Some 230 MB; beyond it the oldest are forgotten."""

@@ -15,10 +15,10 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from providers.aws.errors import translated
-from providers.aws.settings import AwsSettings
-from providers.interface import Refused, Unreachable
-from providers.rate_limiter import RateLimiter, rate_limiter_of
+from autoscaler.providers.aws.errors import translated
+from autoscaler.providers.aws.settings import AwsSettings
+from autoscaler.providers.interface import Refused, Unreachable
+from autoscaler.providers.rate_limiter import RateLimiter, rate_limiter_of
 
 CONNECT_TIMEOUT, READ_TIMEOUT = 5, 20
 """Seconds; a whole launch has 30."""
@@ -44,7 +44,7 @@ class Calls:
         )
 
     def ask(self, operation: str, *, service: str = "ec2", **parameters: Any) -> Answer:
-        """One call's answer. Raises the errors of `providers.interface` and of `providers.aws.errors`.
+        """One call's answer. Raises the errors of `interface` and of `aws.errors`.
 
         An answer that is not EC2's does not count, whatever its status: a proxy's page would look as if nothing had
         been launched.

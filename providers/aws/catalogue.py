@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from autoscaler.core.model.fleet import InstanceType, PriceType
-from providers.aws.calls import Calls
-from providers.catalog import Catalog, family_of
-from providers.interface import ProviderError, Refused
+from autoscaler.providers.aws.calls import Calls
+from autoscaler.providers.catalog import Catalog, family_of
+from autoscaler.providers.interface import ProviderError, Refused
 
 MIB = 1024**2
 # EC2 refuses a larger MaxResults.

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autoscaler.core.model.fleet import Bucket, PriceType
-from providers.aws.calls import Calls
-from providers.aws.errors import UNAUTHORIZED, WouldSucceed
-from providers.aws.market import Market
-from providers.aws.orders import Place, fleet_request, fleet_template, places, run_request
-from providers.aws.settings import AwsSettings
-from providers.interface import (
+from autoscaler.providers.aws.calls import Calls
+from autoscaler.providers.aws.errors import UNAUTHORIZED, WouldSucceed
+from autoscaler.providers.aws.market import Market
+from autoscaler.providers.aws.orders import Place, fleet_request, fleet_template, places, run_request
+from autoscaler.providers.aws.settings import AwsSettings
+from autoscaler.providers.interface import (
     LaunchOrder,
     OutOfCapacity,
     Problem,
@@ -21,7 +21,7 @@ from providers.interface import (
     Throttled,
     Unreachable,
 )
-from providers.price_age import of_old_prices
+from autoscaler.providers.price_age import of_old_prices
 
 POLICY = "give these credentials the permissions of conf/aws/policy.json"
 CREDENTIALS = "set AWS_PROFILE, or give this machine an instance profile, as for AWS's own command line"

@@ -23,7 +23,7 @@ from botocore.exceptions import (
     UnauthorizedSSOTokenError,
 )
 
-from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+from autoscaler.providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
 
 CAPACITY = frozenset(
     {

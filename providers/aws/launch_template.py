@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from providers.aws import tags
-from providers.interface import Refused
+from autoscaler.providers.aws import tags
+from autoscaler.providers.interface import Refused
 
 NO_ON_DEMAND = "the launch template requests spot machines (InstanceMarketOptions), so it cannot launch on-demand ones"
 PROTECTIONS = ("DisableApiTermination", "DisableApiStop")

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from autoscaler.core.model.fleet import Ending, FailureKind, InstanceType, MachineState, PriceType, Worker
-from providers.aws import tags
-from providers.aws.catalogue import Prices
+from autoscaler.providers.aws import tags
+from autoscaler.providers.aws.catalogue import Prices
 
 STATES: Mapping[str, MachineState] = MappingProxyType(
     {

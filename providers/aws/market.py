@@ -13,8 +13,8 @@ from datetime import date
 
 from autoscaler.background import Executor, on_thread
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, InstanceType, PriceType
-from providers.aws.calls import Calls
-from providers.aws.catalogue import (
+from autoscaler.providers.aws.calls import Calls
+from autoscaler.providers.aws.catalogue import (
     ARCHITECTURES,
     Offered,
     Prices,
@@ -24,13 +24,13 @@ from providers.aws.catalogue import (
     one_type,
     spot_prices,
 )
-from providers.aws.launch_template import NO_ON_DEMAND, spot_only
-from providers.aws.settings import AwsSettings
-from providers.aws.terms import Terms, look_up
-from providers.cache import Cached
-from providers.catalog import Catalog, Offer, load_catalog
-from providers.interface import Refused
-from providers.price_age import oldest_price
+from autoscaler.providers.aws.launch_template import NO_ON_DEMAND, spot_only
+from autoscaler.providers.aws.settings import AwsSettings
+from autoscaler.providers.aws.terms import Terms, look_up
+from autoscaler.providers.cache import Cached
+from autoscaler.providers.catalog import Catalog, Offer, load_catalog
+from autoscaler.providers.interface import Refused
+from autoscaler.providers.price_age import oldest_price
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 

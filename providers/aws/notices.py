@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from providers.aws.calls import Calls
-from providers.interface import Interruption
+from autoscaler.providers.aws.calls import Calls
+from autoscaler.providers.interface import Interruption
 
 WARNING = 120.0
 """Seconds from EC2's warning to the end of a spot machine."""

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, PriceType
-from providers.aws import tags
-from providers.aws.errors import error_for
-from providers.aws.launch_template import placement, refuse_unreadable, spot_price, tags_of
-from providers.aws.settings import AwsSettings
-from providers.aws.terms import Terms, machine
-from providers.aws.user_data import user_data
-from providers.interface import (
+from autoscaler.providers.aws import tags
+from autoscaler.providers.aws.errors import error_for
+from autoscaler.providers.aws.launch_template import placement, refuse_unreadable, spot_price, tags_of
+from autoscaler.providers.aws.settings import AwsSettings
+from autoscaler.providers.aws.terms import Terms, machine
+from autoscaler.providers.aws.user_data import user_data
+from autoscaler.providers.interface import (
     GROUP_ID,
     Launched,
     LaunchOrder,

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 from autoscaler.background import Executor, on_thread
 from autoscaler.core.model.fleet import Bucket, PriceType, Worker
-from providers.aws import tags
-from providers.aws.calls import Answer, Calls
-from providers.aws.checks import problems
-from providers.aws.errors import (
+from autoscaler.providers.aws import tags
+from autoscaler.providers.aws.calls import Answer, Calls
+from autoscaler.providers.aws.checks import problems
+from autoscaler.providers.aws.errors import (
     MachineUnknown,
     SubnetMissing,
     TemplateExists,
@@ -27,14 +27,22 @@ from providers.aws.errors import (
     TokenEnded,
     TokenMismatch,
 )
-from providers.aws.listing import worker
-from providers.aws.market import Market
-from providers.aws.notices import Notices
-from providers.aws.orders import Place, fleet_answer, fleet_request, fleet_template, places, run_answer, run_request
-from providers.aws.settings import AwsSettings
-from providers.aws.terms import Terms
-from providers.catalog import Offer
-from providers.interface import (
+from autoscaler.providers.aws.listing import worker
+from autoscaler.providers.aws.market import Market
+from autoscaler.providers.aws.notices import Notices
+from autoscaler.providers.aws.orders import (
+    Place,
+    fleet_answer,
+    fleet_request,
+    fleet_template,
+    places,
+    run_answer,
+    run_request,
+)
+from autoscaler.providers.aws.settings import AwsSettings
+from autoscaler.providers.aws.terms import Terms
+from autoscaler.providers.catalog import Offer
+from autoscaler.providers.interface import (
     CallBudget,
     Interruption,
     Launched,
@@ -47,7 +55,7 @@ from providers.interface import (
     Throttled,
     Unreachable,
 )
-from providers.price_age import oldest_price
+from autoscaler.providers.price_age import oldest_price
 
 MOST_A_PAGE, MOST_A_CALL = 1000, 500
 MOST_IN_A_FILTER = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from providers.interface import GROUP_ID, LaunchOrder
+from autoscaler.providers.interface import GROUP_ID, LaunchOrder
 
 CELL = "sge-autoscaler-cell"
 """This cell's own unique tag (rule 4). The permissions in conf/aws/policy.json depend on it."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from providers.aws.calls import Calls
-from providers.aws.launch_template import metadata_options, refuse_unfit, zone_of
-from providers.aws.settings import AwsSettings
-from providers.interface import Refused
+from autoscaler.providers.aws.calls import Calls
+from autoscaler.providers.aws.launch_template import metadata_options, refuse_unfit, zone_of
+from autoscaler.providers.aws.settings import AwsSettings
+from autoscaler.providers.interface import Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from email.message import Message
 from email.mime.multipart import MIMEMultipart
 from email.mime.nonmultipart import MIMENonMultipart
 
-from providers.interface import Refused
+from autoscaler.providers.interface import Refused
 
 MOST_USER_DATA = 16384
 """EC2's limit in bytes, before base64."""

@@ -20,10 +20,10 @@ from azure.identity import DefaultAzureCredential
 from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.core.exceptions import ARMErrorFormat
 
-from providers.azure.errors import MachineUnknown, translated
-from providers.azure.settings import AzureSettings
-from providers.interface import Refused, Unreachable
-from providers.rate_limiter import RateLimiter, rate_limiter_of
+from autoscaler.providers.azure.errors import MachineUnknown, translated
+from autoscaler.providers.azure.settings import AzureSettings
+from autoscaler.providers.interface import Refused, Unreachable
+from autoscaler.providers.rate_limiter import RateLimiter, rate_limiter_of
 
 CONNECT_TIMEOUT, READ_TIMEOUT = 5, 20
 """Seconds; a whole launch has 30."""
@@ -60,7 +60,7 @@ class Calls:
             return self._client
 
     def ask(self, what: str, call: Callable[[ComputeManagementClient], Answer]) -> Answer:
-        """One call's answer. Raises the errors of `providers.interface` and of `providers.azure.errors`."""
+        """One call's answer. Raises the errors of `interface` and of `azure.errors`."""
         client = self.client
 
         def ask() -> Answer:

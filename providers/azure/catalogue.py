@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoscaler.core.model.fleet import ANY, InstanceType, PriceType
-from providers.catalog import GIB, family_of
+from autoscaler.providers.catalog import GIB, family_of
 
 ARCHITECTURES = {"x64": "lx-amd64", "Arm64": "lx-arm64"}
 REGIONAL, SPOT, MACHINES = "cores", "lowPriorityCores", "virtualMachines"

@@ -6,15 +6,15 @@ import fnmatch
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from providers.azure.calls import Calls, Record
-from providers.azure.errors import MachineUnknown, NoCredentials
-from providers.azure.image_disks import data_disks, versions_path
-from providers.azure.listing import states
-from providers.azure.machine import image_reference
-from providers.azure.market import Market
-from providers.azure.settings import COMPUTE, NETWORK, PREFIX, AzureSettings
-from providers.interface import Problem, ProviderError, Refused, Throttled, Unreachable
-from providers.price_age import of_old_prices, oldest_price
+from autoscaler.providers.azure.calls import Calls, Record
+from autoscaler.providers.azure.errors import MachineUnknown, NoCredentials
+from autoscaler.providers.azure.image_disks import data_disks, versions_path
+from autoscaler.providers.azure.listing import states
+from autoscaler.providers.azure.machine import image_reference
+from autoscaler.providers.azure.market import Market
+from autoscaler.providers.azure.settings import COMPUTE, NETWORK, PREFIX, AzureSettings
+from autoscaler.providers.interface import Problem, ProviderError, Refused, Throttled, Unreachable
+from autoscaler.providers.price_age import of_old_prices, oldest_price
 
 CREDENTIALS = (
     "log in with `az login`, give this machine a managed identity, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and "

@@ -12,7 +12,7 @@ from typing import Any
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
-from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+from autoscaler.providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
 
 CAPACITY = frozenset(
     {

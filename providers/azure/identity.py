@@ -16,10 +16,10 @@ from concurrent.futures import Future
 from functools import partial
 
 from autoscaler.background import Executor
-from providers.azure.calls import Calls, Record
-from providers.azure.errors import AlreadyGranted
-from providers.azure.listing import unix_time
-from providers.interface import ProviderError, Throttled, Unreachable
+from autoscaler.providers.azure.calls import Calls, Record
+from autoscaler.providers.azure.errors import AlreadyGranted
+from autoscaler.providers.azure.listing import unix_time
+from autoscaler.providers.interface import ProviderError, Throttled, Unreachable
 
 VERSION = "2022-04-01"
 TRIED_FOR = 3600.0

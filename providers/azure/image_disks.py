@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from providers.azure.calls import Calls
-from providers.azure.errors import MachineUnknown
-from providers.azure.machine import image_reference
-from providers.azure.settings import COMPUTE, AzureSettings
-from providers.interface import Refused
+from autoscaler.providers.azure.calls import Calls
+from autoscaler.providers.azure.errors import MachineUnknown
+from autoscaler.providers.azure.machine import image_reference
+from autoscaler.providers.azure.settings import COMPUTE, AzureSettings
+from autoscaler.providers.interface import Refused
 
 VERSION, GALLERIES = "2024-07-01", "2023-07-03"
 _NUMBERS = re.compile(r"\d+")

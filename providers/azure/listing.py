@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from autoscaler.core.model.fleet import ANY, FailureKind, InstanceType, MachineState, PriceType, Worker
-from providers.azure import tags
-from providers.azure.calls import Calls, Record
-from providers.azure.errors import kind_of
-from providers.azure.settings import AzureSettings
-from providers.interface import OutOfCapacity, QuotaReached
+from autoscaler.providers.azure import tags
+from autoscaler.providers.azure.calls import Calls, Record
+from autoscaler.providers.azure.errors import kind_of
+from autoscaler.providers.azure.settings import AzureSettings
+from autoscaler.providers.interface import OutOfCapacity, QuotaReached
 
 TypeOf = Callable[[str], InstanceType]
 PriceOf = Callable[[str, PriceType], float | None]

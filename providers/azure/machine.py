@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from autoscaler.core.model.fleet import ANY, BucketKey, PriceType
-from providers.azure import tags
-from providers.azure.settings import COMPUTE, NETWORK, AzureSettings
-from providers.interface import LaunchOrder, Refused
+from autoscaler.providers.azure import tags
+from autoscaler.providers.azure.settings import COMPUTE, NETWORK, AzureSettings
+from autoscaler.providers.interface import LaunchOrder, Refused
 
 NETWORK_VERSION = "2022-11-01"
 """Version of the network API for the card's description below."""

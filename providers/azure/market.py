@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from autoscaler.background import Executor, on_thread
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, InstanceType, PriceType
-from providers.azure.calls import Calls
-from providers.azure.catalogue import Quota, Size, available, never, quotas, sizes
-from providers.azure.image_disks import data_disks
-from providers.azure.prices import ask_prices, offers
-from providers.azure.settings import AzureSettings
-from providers.cache import Cached
-from providers.catalog import Catalog, Offer, family_of, load_catalog
-from providers.interface import Refused, Unreachable
+from autoscaler.providers.azure.calls import Calls
+from autoscaler.providers.azure.catalogue import Quota, Size, available, never, quotas, sizes
+from autoscaler.providers.azure.image_disks import data_disks
+from autoscaler.providers.azure.prices import ask_prices, offers
+from autoscaler.providers.azure.settings import AzureSettings
+from autoscaler.providers.cache import Cached
+from autoscaler.providers.catalog import Catalog, Offer, family_of, load_catalog
+from autoscaler.providers.interface import Refused, Unreachable
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 

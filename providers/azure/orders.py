@@ -16,11 +16,11 @@ from typing import Any
 from azure.core import MatchConditions
 
 from autoscaler.core.model.fleet import Bucket, BucketKey
-from providers.azure import tags
-from providers.azure.calls import Calls, Record
-from providers.azure.errors import MachineExists
-from providers.azure.machine import body
-from providers.interface import (
+from autoscaler.providers.azure import tags
+from autoscaler.providers.azure.calls import Calls, Record
+from autoscaler.providers.azure.errors import MachineExists
+from autoscaler.providers.azure.machine import body
+from autoscaler.providers.interface import (
     Launched,
     LaunchOrder,
     OutOfCapacity,
@@ -30,7 +30,7 @@ from providers.interface import (
     Throttled,
     Unreachable,
 )
-from providers.rest import Deadline
+from autoscaler.providers.rest import Deadline
 
 LANES = 8
 """Machines that are requested at the same time."""

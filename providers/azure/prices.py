@@ -13,8 +13,8 @@ from typing import Any
 import requests
 
 from autoscaler.core.model.fleet import InstanceType
-from providers.catalog import Offer
-from providers.interface import Refused, Unreachable
+from autoscaler.providers.catalog import Offer
+from autoscaler.providers.interface import Refused, Unreachable
 
 TIMEOUT = (5.0, 30.0)
 MOST_PAGES = 1000

@@ -19,18 +19,26 @@ import requests
 
 from autoscaler.background import Executor, on_thread
 from autoscaler.core.model.fleet import Bucket, MachineState, Worker
-from providers.azure import tags
-from providers.azure.calls import Calls, Record
-from providers.azure.checks import problems
-from providers.azure.errors import MachineUnknown
-from providers.azure.identity import Grants
-from providers.azure.listing import Status, addresses, states, status, worker
-from providers.azure.market import Market
-from providers.azure.orders import LANES, Orders
-from providers.azure.settings import NETWORK, AzureSettings
-from providers.catalog import Offer
-from providers.interface import CallBudget, Launched, LaunchOrder, Problem, ProviderError, Refused, Unreachable
-from providers.price_age import oldest_price
+from autoscaler.providers.azure import tags
+from autoscaler.providers.azure.calls import Calls, Record
+from autoscaler.providers.azure.checks import problems
+from autoscaler.providers.azure.errors import MachineUnknown
+from autoscaler.providers.azure.identity import Grants
+from autoscaler.providers.azure.listing import Status, addresses, states, status, worker
+from autoscaler.providers.azure.market import Market
+from autoscaler.providers.azure.orders import LANES, Orders
+from autoscaler.providers.azure.settings import NETWORK, AzureSettings
+from autoscaler.providers.catalog import Offer
+from autoscaler.providers.interface import (
+    CallBudget,
+    Launched,
+    LaunchOrder,
+    Problem,
+    ProviderError,
+    Refused,
+    Unreachable,
+)
+from autoscaler.providers.price_age import oldest_price
 
 STATUS_AGE = 60.0
 """Seconds between two requests for power states: a listing only has the result of creation."""

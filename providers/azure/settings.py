@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator
 
 from autoscaler.outside_files import read_text
-from providers.settings import ByArray, ExtensionSettings, Names
+from autoscaler.providers.settings import ByArray, ExtensionSettings, Names
 
 PREFIX = "CP_CAP_AUTOSCALE_AZURE_"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

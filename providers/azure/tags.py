@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from providers.interface import GROUP_ID, LaunchOrder
+from autoscaler.providers.interface import GROUP_ID, LaunchOrder
 
 CELL = "sge-autoscaler-cell"
 """This cell's own unique tag (rule 4)."""

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from providers.cloud_pipeline.credential import Credential
-from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
-from providers.rest import Answer, Deadline, Rest, segment
+from autoscaler.providers.cloud_pipeline.credential import Credential
+from autoscaler.providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+from autoscaler.providers.rest import Answer, Deadline, Rest, segment
 
 DATE = "%Y-%m-%d %H:%M:%S.%f"
 """The platform's dates, in UTC; it prints milliseconds and reads them."""

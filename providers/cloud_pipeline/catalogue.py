@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType
-from providers.catalog import GIB, family_of, load_catalog
-from providers.cloud_pipeline.api import Api, as_record, as_records
-from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.interface import ProviderError, Unreachable
-from providers.rest import Deadline
+from autoscaler.providers.catalog import GIB, family_of, load_catalog
+from autoscaler.providers.cloud_pipeline.api import Api, as_record, as_records
+from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
+from autoscaler.providers.interface import ProviderError, Unreachable
+from autoscaler.providers.rest import Deadline
 
 ALLOWED = "cluster.allowed.instance.types.docker"
 """The key of the types for runs of an image."""

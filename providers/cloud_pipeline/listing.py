@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autoscaler.core.model.fleet import PriceType, Worker
-from providers.cloud_pipeline.api import Api, NotKnown, as_record, as_records, run_path, unix_time
-from providers.cloud_pipeline.catalogue import Catalogue
-from providers.cloud_pipeline.runs import CELL, LIVING, Run, run_from, worker_from
-from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.interface import ProviderError, Unreachable
-from providers.rest import Deadline, reading
+from autoscaler.providers.cloud_pipeline.api import Api, NotKnown, as_record, as_records, run_path, unix_time
+from autoscaler.providers.cloud_pipeline.catalogue import Catalogue
+from autoscaler.providers.cloud_pipeline.runs import CELL, LIVING, Run, run_from, worker_from
+from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
+from autoscaler.providers.interface import ProviderError, Unreachable
+from autoscaler.providers.rest import Deadline, reading
 
 LISTED_AFTER_END = 3600.0
 """Seconds that an ended worker is still listed, so that its end is certain."""

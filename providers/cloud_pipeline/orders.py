@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from providers.cloud_pipeline.api import Api, as_record
-from providers.cloud_pipeline.parameters import launch_body
-from providers.cloud_pipeline.runs import TOKEN, Run, run_from
-from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.interface import Launched, LaunchOrder, ProviderError, Refused, Throttled, Unreachable
-from providers.rest import Deadline
+from autoscaler.providers.cloud_pipeline.api import Api, as_record
+from autoscaler.providers.cloud_pipeline.parameters import launch_body
+from autoscaler.providers.cloud_pipeline.runs import TOKEN, Run, run_from
+from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
+from autoscaler.providers.interface import Launched, LaunchOrder, ProviderError, Refused, Throttled, Unreachable
+from autoscaler.providers.rest import Deadline
 
 LANES = 8
 """Runs that are requested at the same time."""

@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.model.fleet import PriceType
-from providers.cloud_pipeline.runs import BOOT, CELL, GROUP, INDEX, NODE_ARRAY, ORDER, TOKEN
-from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.interface import GROUP_ID, LaunchOrder, Refused
+from autoscaler.providers.cloud_pipeline.runs import BOOT, CELL, GROUP, INDEX, NODE_ARRAY, ORDER, TOKEN
+from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
+from autoscaler.providers.interface import GROUP_ID, LaunchOrder, Refused
 
 _ROLE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

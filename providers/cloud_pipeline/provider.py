@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 from autoscaler.core.model.fleet import Bucket, PriceType, Worker
-from providers.cloud_pipeline.api import (
+from autoscaler.providers.cloud_pipeline.api import (
     BURST,
     RATE,
     Api,
@@ -25,16 +25,24 @@ from providers.cloud_pipeline.api import (
     preference,
     run_path,
 )
-from providers.cloud_pipeline.catalogue import Catalogue
-from providers.cloud_pipeline.credential import Credential
-from providers.cloud_pipeline.listing import Listing
-from providers.cloud_pipeline.orders import LANES, Orders
-from providers.cloud_pipeline.parameters import inheritance
-from providers.cloud_pipeline.runs import Run, parameters_of
-from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.interface import CallBudget, Launched, LaunchOrder, Problem, ProviderError, Refused, Unreachable
-from providers.rate_limiter import RateLimiter, rate_limiter_of
-from providers.rest import Deadline, Limits, Rest, reading
+from autoscaler.providers.cloud_pipeline.catalogue import Catalogue
+from autoscaler.providers.cloud_pipeline.credential import Credential
+from autoscaler.providers.cloud_pipeline.listing import Listing
+from autoscaler.providers.cloud_pipeline.orders import LANES, Orders
+from autoscaler.providers.cloud_pipeline.parameters import inheritance
+from autoscaler.providers.cloud_pipeline.runs import Run, parameters_of
+from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
+from autoscaler.providers.interface import (
+    CallBudget,
+    Launched,
+    LaunchOrder,
+    Problem,
+    ProviderError,
+    Refused,
+    Unreachable,
+)
+from autoscaler.providers.rate_limiter import RateLimiter, rate_limiter_of
+from autoscaler.providers.rest import Deadline, Limits, Rest, reading
 
 KEEP_INHERITED = 600.0
 """Seconds after which the master run's parameters are read again."""

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.model.fleet import Ending, FailureKind, InstanceType, MachineState, PriceType, Worker
-from providers.cloud_pipeline.api import as_record, as_records, is_capacity, is_interruption, unix_time
-from providers.interface import Unreachable
+from autoscaler.providers.cloud_pipeline.api import as_record, as_records, is_capacity, is_interruption, unix_time
+from autoscaler.providers.interface import Unreachable
 
 CELL = "SGE_AUTOSCALER_CELL"
 ORDER = "SGE_AUTOSCALER_ORDER"

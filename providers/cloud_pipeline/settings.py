@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
-from providers.settings import ExtensionSettings, Names, Secret
+from autoscaler.providers.settings import ExtensionSettings, Names, Secret
 
 Name = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0)]

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from providers.cyclecloud.status import Status, status_from
-from providers.interface import Refused, Unreachable
-from providers.rest import Answer, Deadline, Rest, segment
+from autoscaler.providers.cyclecloud.status import Status, status_from
+from autoscaler.providers.interface import Refused, Unreachable
+from autoscaler.providers.rest import Answer, Deadline, Rest, segment
 
 ACCEPTED, CONFLICT = 202, 409
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from providers.cyclecloud.api import Api
-from providers.cyclecloud.nodes import same_region
-from providers.cyclecloud.settings import Boot, CycleCloudSettings
-from providers.cyclecloud.status import NodeArray, Status
-from providers.interface import Problem, ProviderError, Refused, Throttled
-from providers.price_age import of_old_prices, oldest_price
+from autoscaler.providers.cyclecloud.api import Api
+from autoscaler.providers.cyclecloud.nodes import same_region
+from autoscaler.providers.cyclecloud.settings import Boot, CycleCloudSettings
+from autoscaler.providers.cyclecloud.status import NodeArray, Status
+from autoscaler.providers.interface import Problem, ProviderError, Refused, Throttled
+from autoscaler.providers.price_age import of_old_prices, oldest_price
 
 PREFIX = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
 

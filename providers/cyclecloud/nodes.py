@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoscaler.core.model.fleet import ANY, FailureKind, InstanceType, MachineState, PriceType, Worker
-from providers.catalog import GIB, Catalog, family_of
-from providers.cyclecloud.settings import Boot
-from providers.cyclecloud.status import NodeArray
-from providers.interface import GROUP_ID, LaunchOrder, Unreachable
+from autoscaler.providers.catalog import GIB, Catalog, family_of
+from autoscaler.providers.cyclecloud.settings import Boot
+from autoscaler.providers.cyclecloud.status import NodeArray
+from autoscaler.providers.interface import GROUP_ID, LaunchOrder, Unreachable
 
 MARK = "sge_autoscaler"
 _REQUESTS = uuid.UUID("6a0a5f2e-6a0e-5d0c-9f55-3c1f3f0c8b52")

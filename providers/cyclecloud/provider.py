@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 from requests.auth import HTTPBasicAuth
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, Interruption, Worker
-from providers.catalog import load_catalog
-from providers.cyclecloud.api import Api
-from providers.cyclecloud.check import problems
-from providers.cyclecloud.nodes import (
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.cyclecloud.api import Api
+from autoscaler.providers.cyclecloud.check import problems
+from autoscaler.providers.cyclecloud.nodes import (
     attributes,
     id_of,
     is_void,
@@ -30,9 +30,9 @@ from providers.cyclecloud.nodes import (
     tag_of,
     worker_from,
 )
-from providers.cyclecloud.settings import CycleCloudSettings
-from providers.cyclecloud.status import NodeArray, Offered, Status
-from providers.interface import (
+from autoscaler.providers.cyclecloud.settings import CycleCloudSettings
+from autoscaler.providers.cyclecloud.status import NodeArray, Offered, Status
+from autoscaler.providers.interface import (
     CallBudget,
     Launched,
     LaunchOrder,
@@ -44,8 +44,8 @@ from providers.interface import (
     Throttled,
     Unreachable,
 )
-from providers.price_age import oldest_price
-from providers.rest import Deadline, Limits, Rest, reading
+from autoscaler.providers.price_age import oldest_price
+from autoscaler.providers.rest import Deadline, Limits, Rest, reading
 
 FRESH = 5.0
 """Seconds for which a status that was read for the workers is also used for the buckets."""

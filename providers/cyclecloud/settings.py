@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, FilePath, field_validator
 
-from providers.settings import ExtensionSettings, Names, Secret
+from autoscaler.providers.settings import ExtensionSettings, Names, Secret
 
 Seconds = Annotated[float, Field(gt=0)]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoscaler.core.model.fleet import ANY, InstanceType, PriceType
-from providers.catalog import GIB, family_of
-from providers.interface import Unreachable
+from autoscaler.providers.catalog import GIB, family_of
+from autoscaler.providers.interface import Unreachable
 
 STARTED = "Started"
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from autoscaler import namespaces
 from autoscaler.core.model.fleet import Interruption
 from autoscaler.namespaces import Tree
-from providers.interface import Unreachable
-from providers.local.machines import Machine, Records
+from autoscaler.providers.interface import Unreachable
+from autoscaler.providers.local.machines import Machine, Records
 
 _NOTICE, _RELEASED = "notice.json", "released"
 

@@ -20,7 +20,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from autoscaler.core.model.fleet import Ending, FailureKind, InstanceType, PriceType
-from providers.interface import Unreachable
+from autoscaler.providers.interface import Unreachable
 
 LOCK_TIMEOUT = 20.0
 """Seconds to wait for another launch or end under way."""

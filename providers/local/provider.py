@@ -15,8 +15,8 @@ from typing import ClassVar
 from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, FailureKind, Interruption, MachineState, Worker
 from autoscaler.errors import AutoscalerError
 from autoscaler.namespaces import NamespaceError, Tree
-from providers.catalog import load_catalog
-from providers.interface import (
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.interface import (
     GROUP_ID,
     Launched,
     LaunchOrder,
@@ -27,10 +27,10 @@ from providers.interface import (
     Refused,
     Unreachable,
 )
-from providers.local.failures import Notices
-from providers.local.hosts import BROKEN_BOOT, INIT, Hosts, TreeHosts, boot_argv, boot_environment
-from providers.local.machines import Machine, Records, Timeout, machine_id
-from providers.local.settings import LocalSettings
+from autoscaler.providers.local.failures import Notices
+from autoscaler.providers.local.hosts import BROKEN_BOOT, INIT, Hosts, TreeHosts, boot_argv, boot_environment
+from autoscaler.providers.local.machines import Machine, Records, Timeout, machine_id
+from autoscaler.providers.local.settings import LocalSettings
 
 LISTED_AFTER_END = 600.0
 """Seconds that a terminated machine is still listed."""

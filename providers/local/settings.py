@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from providers.settings import ExtensionSettings, Names
+from autoscaler.providers.settings import ExtensionSettings, Names
 
 Seconds = Annotated[float, Field(ge=0)]
 

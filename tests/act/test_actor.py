@@ -16,10 +16,10 @@ from autoscaler.core.model.fleet import FailureKind, InstanceType, MachineState,
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.workers.phases import Phase
 from autoscaler.errors import CommandTimedOut
+from autoscaler.providers.interface import Launched, LaunchOrder, Refused
 from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.store.journal import Result
 from autoscaler.store.observations import LastObservation, SeenWorker
-from providers.interface import Launched, LaunchOrder, Refused
 from tests.act.test_launch import Bench, launch
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.executor import Value, at_once

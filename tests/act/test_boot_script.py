@@ -11,7 +11,7 @@ import pytest
 
 from autoscaler.engine.boot_script import WorkerBoot
 from autoscaler.errors import SettingsError
-from sge.notices import COMPLEX
+from autoscaler.sge.notices import COMPLEX
 
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 PROVIDERS = ("aws", "azure", "cyclecloud", "local", "of.somebody:Else")

@@ -11,7 +11,7 @@ from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.recovery.orphans import Orphan
 from autoscaler.engine.end_orphan import EndOrphanContext, end_orphan
 from autoscaler.errors import GridEngineRefused
-from sge.admin import Administrator
+from autoscaler.sge.admin import Administrator
 from tests.act.test_actor import enrol
 from tests.act.test_launch import Bench, launch
 

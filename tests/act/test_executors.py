@@ -11,8 +11,8 @@ from autoscaler.core.actions import WorkerAction
 from autoscaler.engine.actor import OfProvider
 from autoscaler.engine.executors.execute import execute
 from autoscaler.engine.executors.together import batches_of
+from autoscaler.providers.fake import FakeProvider
 from autoscaler.store.journal import Journalled
-from providers.fake import FakeProvider
 from tests.act.test_launch import Bench
 from tests.report.one_of_each import ONE_OF_EACH
 

@@ -20,7 +20,7 @@ REFUSAL = 'denied: Parallel environment "mpi_execute_4-1" is still referenced in
 
 @dataclass
 class FakeGroups:
-    """Records the calls of `sge.groups`, and gives a prepared answer."""
+    """Records the calls of `autoscaler.sge.groups`, and gives a prepared answer."""
 
     calls: list[tuple[object, ...]] = field(default_factory=list)
     left: tuple[str, ...] = ()

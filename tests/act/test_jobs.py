@@ -24,8 +24,8 @@ from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.evidence import Answer, Finding
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.errors import GridEngineNotObservable
+from autoscaler.sge.lookup import JobsNow
 from autoscaler.store.journal import Outcome, Result
-from sge.lookup import JobsNow
 from tests.act.test_launch import Bench
 
 PLAIN = JobRequest("qw", slots_min=100, slots_max=100, pe="mpi")

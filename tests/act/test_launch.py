@@ -19,15 +19,15 @@ from autoscaler.core.snapshot import Plan
 from autoscaler.engine.actor import Actor
 from autoscaler.engine.execution import ExecutionContext, Groups
 from autoscaler.engine.job_owners import Nobody, Owners
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.fake import FakeCloud, FakeProvider, FakeSettings, Faults
+from autoscaler.providers.interface import Launched, LaunchOrder, Throttled, Unreachable
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.batches import Batches
+from autoscaler.sge.lookup import JobsNow
+from autoscaler.sge.probe_hosts import ProbeHosts
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.store import Store
-from providers.catalog import load_catalog
-from providers.fake import FakeCloud, FakeProvider, FakeSettings, Faults
-from providers.interface import Launched, LaunchOrder, Throttled, Unreachable
-from sge.admin import Administrator
-from sge.batches import Batches
-from sge.lookup import JobsNow
-from sge.probe_hosts import ProbeHosts
 from tests.sge.grid_engine_model import GridEngineModel
 from tests.simulated.asking import NamesInMemory
 from tests.simulated.executor import at_once

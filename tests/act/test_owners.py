@@ -18,7 +18,7 @@ from autoscaler.engine.job_owners import Nobody, Notices, append_to, as_owner, n
 from autoscaler.errors import CommandTimedOut
 from autoscaler.process import Completed, Options, SystemRunner
 from autoscaler.settings.process_settings import OwnerNotice
-from sge.lookup import JobOwner, Lookup, read_owner
+from autoscaler.sge.lookup import JobOwner, Lookup, read_owner
 
 REASON = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
 LETTER = (

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoscaler.namespaces import Tree
-from providers.local.hosts import INIT, TreeHosts, boot_argv, boot_environment
+from autoscaler.providers.local.hosts import INIT, TreeHosts, boot_argv, boot_environment
 
 BOOT = 1.0
 """Seconds from a machine's start to its boot script: time in which it is enrolled, as on any cloud."""

@@ -15,7 +15,7 @@ import autoscaler
 from autoscaler.commands import doctor
 from autoscaler.commands._account import program_files, unreadable_to
 from autoscaler.process import SystemRunner
-from sge.checks import Level
+from autoscaler.sge.checks import Level
 from tests.commands.test_commands import environ
 
 __all__ = ["environ"]

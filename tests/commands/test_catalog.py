@@ -12,9 +12,9 @@ import pytest
 from autoscaler.commands.main import main
 from autoscaler.constraints.vm_sizes import load_vm_sizes
 from autoscaler.core.model.fleet import InstanceType
-from providers.catalog import GIB, Offer, load_catalog
-from providers.fake import FakeProvider
-from providers.settings import ExtensionSettings
+from autoscaler.providers.catalog import GIB, Offer, load_catalog
+from autoscaler.providers.fake import FakeProvider
+from autoscaler.providers.settings import ExtensionSettings
 
 C9 = InstanceType("c9.large", "c9", 2, 4 * GIB)
 

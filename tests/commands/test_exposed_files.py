@@ -16,8 +16,8 @@ from autoscaler.commands.serving import own_files, serving
 from autoscaler.errors import SettingsError
 from autoscaler.settings import guarded_files, load_settings
 from autoscaler.settings.guarded_files import exposed_files
+from autoscaler.sge.checks import Level
 from autoscaler.store.identity import cell_secret
-from sge.checks import Level
 from tests.commands.test_commands import environ
 
 __all__ = ["environ"]

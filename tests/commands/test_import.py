@@ -13,10 +13,10 @@ from autoscaler.commands.main import main
 from autoscaler.constraints.rules import load_rules
 from autoscaler.core.constraints.default_resources import OfNode, OfResource, Operator
 from autoscaler.errors import SettingsError
+from autoscaler.providers.cyclecloud.settings import CycleCloudSettings
+from autoscaler.providers.registry import known_prefixes
+from autoscaler.providers.settings import read_settings
 from autoscaler.settings import load_settings
-from providers.cyclecloud.settings import CycleCloudSettings
-from providers.registry import known_prefixes
-from providers.settings import read_settings
 
 SECRETS = ("hunter2!", "t0ken-of-somebody")
 DOCUMENT: dict[str, Any] = {

@@ -14,10 +14,10 @@ from autoscaler.commands.context import Invocation
 from autoscaler.commands.doctor import type_findings
 from autoscaler.commands.run import _report_unknown_types
 from autoscaler.errors import NotObservable
+from autoscaler.providers.fake import FakeProvider, FakeSettings
+from autoscaler.providers.interface import Unreachable
 from autoscaler.settings import load_settings
-from providers.fake import FakeProvider, FakeSettings
-from providers.interface import Unreachable
-from sge.checks import Level
+from autoscaler.sge.checks import Level
 
 FAKE = {"CP_CAP_AUTOSCALE_PROVIDER": "fake", "CP_CAP_AUTOSCALE_TAG": "cell"}
 WRONG = {**FAKE, "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.lrage"}

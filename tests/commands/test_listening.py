@@ -22,8 +22,8 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.engine.loop import Loop
 from autoscaler.engine.place import place_of
 from autoscaler.errors import SettingsError
+from autoscaler.providers.interface import Provider
 from autoscaler.store.observations import LastObservation
-from providers.interface import Provider
 from tests.commands.test_commands import environ
 from tests.deadlines import wait_for
 from tests.simulated.autoscaler import World, start

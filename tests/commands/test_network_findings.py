@@ -10,7 +10,7 @@ import pytest
 
 from autoscaler.commands._network_findings import certificate_finding, network_findings
 from autoscaler.commands.context import Invocation
-from sge.checks import Level
+from autoscaler.sge.checks import Level
 from tests.commands.test_commands import environ
 from tests.web.test_serve import make_certificate
 

@@ -15,8 +15,8 @@ from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.notifications.causes import NotificationContext, Observed
 from autoscaler.core.notifications.due import Known, notifications_due
 from autoscaler.core.snapshot import Plan
+from autoscaler.sge.checks import Level
 from autoscaler.store.store import Store
-from sge.checks import Level
 from tests.commands.test_commands import environ
 from tests.core.building import NOW, a_snapshot
 from tests.notified import mail_server, web_server

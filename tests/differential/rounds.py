@@ -20,8 +20,8 @@ from random import Random
 from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.model.evidence import Answer as Spoken
 from autoscaler.lab.cell import Cell, ExecHost
-from sge.cluster import cluster_from, read_outputs
-from sge.probe_hosts import verdicts
+from autoscaler.sge.cluster import cluster_from, read_outputs
+from autoscaler.sge.probe_hosts import verdicts
 from tests.deadlines import Deadline
 from tests.differential.answers import Answer, Said, ours
 from tests.differential.worlds import FIRST, HOSTS, USERS, World, a_request, a_world

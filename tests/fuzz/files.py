@@ -23,10 +23,10 @@ from autoscaler.engine.record import read_record
 from autoscaler.report.document import document
 from autoscaler.report.sentence import sentence
 from autoscaler.settings import load_settings
-from sge.accounting import read_ends, read_on, read_starts
-from sge.cluster import Outputs, cluster_from
-from sge.lookup import read_owner
-from sge.messages import job_named, meaning
+from autoscaler.sge.accounting import read_ends, read_on, read_starts
+from autoscaler.sge.cluster import Outputs, cluster_from
+from autoscaler.sge.lookup import read_owner
+from autoscaler.sge.messages import job_named, meaning
 from tests.cases.test_cases import CASES
 from tests.cases.test_cases import HERE as CASES_HERE
 from tests.cases.whole import write_whole

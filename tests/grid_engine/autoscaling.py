@@ -15,9 +15,9 @@ from autoscaler.core.model.cluster import QueueInstance
 from autoscaler.lab.cell import Cell
 from autoscaler.lab.demo import TaskEnd, read_task_ends
 from autoscaler.process import Completed, Running
+from autoscaler.sge.qstat import COMMAND, read_qstat
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
-from sge.qstat import COMMAND, read_qstat
 from tests import samples
 from tests.deadlines import wait_for
 from tests.grid_engine import forked

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed, SystemRunner
+from bench.changed import LINKED
 from tests.grid_engine.waiting import wait_until
 
 HERE, CHECKOUT = Path(__file__).parent, Path(__file__).parents[2]
@@ -138,9 +139,10 @@ def _version() -> str:
 
 def _program(place: Path) -> None:
     """What `pip install` would make, of this checkout."""
-    for package in ("autoscaler", "providers", "sge"):
-        shutil.copytree(CHECKOUT / package, place / "lib" / package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(CHECKOUT / "conf", place / "lib" / "autoscaler" / "conf")
+    program = place / "lib" / "autoscaler"
+    shutil.copytree(CHECKOUT / "autoscaler", program, ignore=lambda _, names: [*{"__pycache__", *LINKED} & {*names}])
+    for folder in ("conf", *LINKED):
+        shutil.copytree(CHECKOUT / folder, program / folder, ignore=shutil.ignore_patterns("__pycache__"))
     (place / "packages").mkdir()
 
 

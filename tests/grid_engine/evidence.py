@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler.core.model.memory import WorkerNote
+from autoscaler.providers.local.machines import Machine, Records
 from autoscaler.store.store import Store
-from providers.local.machines import Machine, Records
 from tests.grid_engine.autoscaling import Autoscaling
 
 Shown = dict[str, Callable[[], str]]

@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import autoscaler
-import sge
 from autoscaler import namespaces
 from autoscaler.errors import CommandTimedOut
 from autoscaler.lab.cell import Cell
@@ -39,7 +38,7 @@ from autoscaler.process import Completed, Running
 PROGRAM = str(Path(sys.executable).with_name("sge-autoscaler"))
 ROOT = Path(__file__).parents[2]
 NAMESPACES = ("uts", "net", "pid", "mnt")
-LEFT_OUT = (".lab", ".policies.", ".__main__")
+LEFT_OUT = (".lab", ".policies.", ".providers.", ".__main__")
 """Modules that next to no command imports."""
 MOST = 1 << 16
 """Bytes of a request."""
@@ -122,11 +121,10 @@ def _server() -> socket.socket:
 
 
 def _import_ours() -> None:
-    for package in (autoscaler, sge):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not any(part in module.name for part in LEFT_OUT):
-                importlib.import_module(module.name)
-    importlib.import_module("providers.local.provider")
+    for module in pkgutil.walk_packages(autoscaler.__path__, "autoscaler."):
+        if not any(part in module.name for part in LEFT_OUT):
+            importlib.import_module(module.name)
+    importlib.import_module("autoscaler.providers.local.provider")
 
 
 def _serve(requests: socket.socket) -> dict[str, Any] | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from autoscaler.core.model.fleet import Bucket, BucketKey, Ending
 from autoscaler.engine.boot_script import WorkerBoot
 from autoscaler.lab.cell import Cell, ExecHost
-from providers.catalog import load_catalog
-from providers.interface import LaunchOrder
-from providers.local.hosts import TreeHosts
-from providers.local.provider import LocalProvider
-from providers.local.settings import LocalSettings
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.interface import LaunchOrder
+from autoscaler.providers.local.hosts import TreeHosts
+from autoscaler.providers.local.provider import LocalProvider
+from autoscaler.providers.local.settings import LocalSettings
 
 HOURS = 3600.0
 

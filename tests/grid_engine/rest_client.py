@@ -10,10 +10,10 @@ import sys
 import time
 
 from autoscaler.core.model.fleet import MachineState
-from providers.cyclecloud.provider import CycleCloudProvider
-from providers.cyclecloud.settings import CycleCloudSettings
-from providers.interface import LaunchOrder
-from providers.settings import read_settings
+from autoscaler.providers.cyclecloud.provider import CycleCloudProvider
+from autoscaler.providers.cyclecloud.settings import CycleCloudSettings
+from autoscaler.providers.interface import LaunchOrder
+from autoscaler.providers.settings import read_settings
 
 
 def main(verb: str, *ids: str) -> object:

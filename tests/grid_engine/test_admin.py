@@ -11,9 +11,9 @@ import pytest
 from autoscaler.errors import GridEngineRefused
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed
-from sge.admin import Administrator
-from sge.membership import Membership
-from sge.removal import membership_of
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.membership import Membership
+from autoscaler.sge.removal import membership_of
 from tests.grid_engine.waiting import Until
 
 SLEEP = ("-b", "y", "-w", "n", "sleep", "300")

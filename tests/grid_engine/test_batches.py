@@ -10,11 +10,11 @@ import pytest
 from autoscaler import namespaces
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed
-from sge.admin import Administrator
-from sge.batches import Batches, NewHost
-from sge.membership import Membership
-from sge.qconf import read_attributes
-from sge.removal import membership_of
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.batches import Batches, NewHost
+from autoscaler.sge.membership import Membership
+from autoscaler.sge.qconf import read_attributes
+from autoscaler.sge.removal import membership_of
 from tests.grid_engine.waiting import Until
 from tests.sge.grid_engine_model import Killed
 

@@ -8,7 +8,7 @@ import pytest
 
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Runner
-from sge.accounting import read_starts
+from autoscaler.sge.accounting import read_starts
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, log_and_journal
 from tests.grid_engine.gate import Gate

@@ -8,8 +8,8 @@ import pytest
 
 from autoscaler.engine.cell_lease import LeaseStore
 from autoscaler.lab.cell import Cell
-from sge.admin import Administrator
-from sge.leases import FREE, PREFIX, Leases
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.leases import FREE, PREFIX, Leases
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.waiting import Until
 from tests.leases import LeaseStoreContract

@@ -12,8 +12,8 @@ import pytest
 from autoscaler.core.model.calendars import CalendarState
 from autoscaler.engine.observe import LocalZone
 from autoscaler.lab.cell import Cell
+from autoscaler.sge.calendars import read_calendar
 from autoscaler.store.store import Store
-from sge.calendars import read_calendar
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Shown, Until

@@ -12,8 +12,8 @@ import pytest
 
 from autoscaler.lab.cell import Cell
 from autoscaler.lab.played_cloud import PlayedCloud, played_cloud
-from sge.admin import Administrator
-from sge.groups import Groups
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.groups import Groups
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.stand_in import StandIn

@@ -12,10 +12,10 @@ import pytest
 from autoscaler import namespaces
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed, Options
-from sge.admin import Administrator
-from sge.batches import Batches, NewHost
-from sge.configuration import ConfigurationReader, read_configuration
-from sge.reading import read_outputs
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.batches import Batches, NewHost
+from autoscaler.sge.configuration import ConfigurationReader, read_configuration
+from autoscaler.sge.reading import read_outputs
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.waiting import Until
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from autoscaler.lab.cell import Cell
-from providers.local import failures
-from providers.local.machines import Records
+from autoscaler.providers.local import failures
+from autoscaler.providers.local.machines import Records
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.gate import Gate

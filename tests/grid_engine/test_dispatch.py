@@ -10,8 +10,8 @@ from autoscaler.core.demand.detail_needs import Needs
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.plan import plan
 from autoscaler.lab.cell import Cell
-from sge.cluster import cluster_from
-from sge.reading import Outputs, read_outputs
+from autoscaler.sge.cluster import cluster_from
+from autoscaler.sge.reading import Outputs, read_outputs
 from tests.core.building import NOW, a_snapshot, launched
 from tests.differential.rounds import STOPPED, dispatch
 from tests.grid_engine.gate import Gate

@@ -12,7 +12,7 @@ import pytest
 
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Running
-from sge.events import Events, Starter
+from autoscaler.sge.events import Events, Starter
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.waiting import Until
 
@@ -34,7 +34,7 @@ def test_a_submitted_job_wakes_the_loop(cell: Cell, until: Until) -> None:
 
 LISTEN_AND_CLOSE = """
 import time
-from sge.events import Events
+from autoscaler.sge.events import Events
 with Events(lambda: None) as events:
     while not events.alive:
         time.sleep(0.01)

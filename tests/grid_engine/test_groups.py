@@ -11,8 +11,8 @@ import pytest
 
 from autoscaler.core.model.request_sets import ArrayDefinition, Target
 from autoscaler.lab.cell import Cell
-from sge.admin import Administrator
-from sge.groups import Groups
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.groups import Groups
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.stand_in import StandIn

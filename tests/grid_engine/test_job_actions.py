@@ -17,13 +17,13 @@ from autoscaler.engine.actor import Actor
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.engine.job_owners import Notices
 from autoscaler.lab.cell import Cell
+from autoscaler.providers.fake import FakeProvider, FakeSettings
 from autoscaler.settings.process_settings import OwnerNotice
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.lookup import Lookup
+from autoscaler.sge.probe_hosts import ProbeHosts
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
-from providers.fake import FakeProvider, FakeSettings
-from sge.admin import Administrator
-from sge.lookup import Lookup
-from sge.probe_hosts import ProbeHosts
 from tests.grid_engine.waiting import Until
 from tests.simulated.asking import NamesInMemory
 from tests.simulated.executor import at_once

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from autoscaler.lab.cell import Cell
-from sge.jsv_setup import ALL_MODIFICATIONS, Place
-from sge.qconf import read_attributes
+from autoscaler.sge.jsv_setup import ALL_MODIFICATIONS, Place
+from autoscaler.sge.qconf import read_attributes
 from tests.grid_engine.autoscaling import Autoscaling
 
 TOO_LARGE = "it requests 100 slots on one host; the largest allowed is m5.large with 2"

@@ -15,12 +15,12 @@ from autoscaler import namespaces
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.lab.cell import Cell, ExecHost
 from autoscaler.namespaces import Tree
-from providers.catalog import load_catalog
-from providers.contract import CELL, ControlPlane, Fault, LostAnswer, ProviderContract
-from providers.interface import LaunchOrder
-from providers.local.hosts import TreeHosts
-from providers.local.provider import LocalProvider
-from providers.local.settings import LocalSettings
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.contract import CELL, ControlPlane, Fault, LostAnswer, ProviderContract
+from autoscaler.providers.interface import LaunchOrder
+from autoscaler.providers.local.hosts import TreeHosts
+from autoscaler.providers.local.provider import LocalProvider
+from autoscaler.providers.local.settings import LocalSettings
 from tests.deadlines import stretched
 from tests.grid_engine.waiting import Until
 
@@ -149,9 +149,9 @@ def test_a_worker_outlives_the_autoscaler_that_launched_it(empty_cell: Cell, unt
     script.write_text(
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from providers.interface import LaunchOrder\n"
-        "from providers.local.provider import LocalProvider\n"
-        "from providers.local.settings import LocalSettings\n"
+        "from autoscaler.providers.interface import LaunchOrder\n"
+        "from autoscaler.providers.local.provider import LocalProvider\n"
+        "from autoscaler.providers.local.settings import LocalSettings\n"
         "network, state = map(Path, sys.argv[1:])\n"
         f"provider = LocalProvider(LocalSettings(network=network, state=state), cell={CELL!r})\n"
         f"provider.launch(LaunchOrder('a-0', 'a', {CELL!r}, 'execute', ({bucket},), 1, '#!/bin/sh\\nsleep 600\\n'))\n"
@@ -172,8 +172,8 @@ def test_a_worker_listed_from_inside_the_cell_is_the_one_launched_from_outside(e
     listing = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from providers.local.provider import LocalProvider\n"
-        "from providers.local.settings import LocalSettings\n"
+        "from autoscaler.providers.local.provider import LocalProvider\n"
+        "from autoscaler.providers.local.settings import LocalSettings\n"
         "network, state = map(Path, sys.argv[1:])\n"
         f"provider = LocalProvider(LocalSettings(network=network, state=state), cell={CELL!r})\n"
         "print(*(worker.id for worker in provider.workers() if worker.exists))\n"

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from autoscaler.lab.cell import Cell
-from providers.interface import LaunchOrder
-from providers.local import failures
-from providers.local.failures import Notices
-from providers.local.hosts import TreeHosts
-from providers.local.machines import Machine, Records
-from providers.local.provider import LocalProvider
-from providers.local.settings import LocalSettings
+from autoscaler.providers.interface import LaunchOrder
+from autoscaler.providers.local import failures
+from autoscaler.providers.local.failures import Notices
+from autoscaler.providers.local.hosts import TreeHosts
+from autoscaler.providers.local.machines import Machine, Records
+from autoscaler.providers.local.provider import LocalProvider
+from autoscaler.providers.local.settings import LocalSettings
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, log_and_journal, machines, notes
 from tests.grid_engine.waiting import Until

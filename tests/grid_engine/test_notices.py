@@ -13,10 +13,10 @@ import pytest
 from autoscaler.core.model.fleet import InstanceType, Interruption, MachineState, Worker
 from autoscaler.lab.cell import Cell, ExecHost
 from autoscaler.namespaces import start_host
-from sge.admin import Administrator
-from sge.cluster import cluster_from, read_outputs
-from sge.notices import COMPLEX, reported_notices
-from sge.prepare import Preparation, carry_out, differences, read_present
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.cluster import cluster_from, read_outputs
+from autoscaler.sge.notices import COMPLEX, reported_notices
+from autoscaler.sge.prepare import Preparation, carry_out, differences, read_present
 from tests.grid_engine.waiting import Until
 
 WANTED = Preparation("main.q", "@allhosts", "local", "mpi", 1, "master", notices=True)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from autoscaler.lab.cell import Cell
-from providers.local import failures
+from autoscaler.providers.local import failures
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.test_lost import QUICK, Witness, machine_of, runs_on

@@ -16,10 +16,10 @@ from autoscaler.core.model.evidence import Answer
 from autoscaler.hosts_file import HOSTS, HostsFile
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed, only_reads
-from sge.cluster import Outputs, cluster_from
-from sge.probe_hosts import ProbeHosts
-from sge.qstat import COMMAND
-from sge.reading import read_configuration
+from autoscaler.sge.cluster import Outputs, cluster_from
+from autoscaler.sge.probe_hosts import ProbeHosts
+from autoscaler.sge.qstat import COMMAND
+from autoscaler.sge.reading import read_configuration
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import log_and_journal
 from tests.grid_engine.stand_in import StandIn
@@ -192,7 +192,7 @@ import sys
 from autoscaler.core.actions import ProbeHost
 from autoscaler.hosts_file import HostsFile
 from autoscaler.process import SystemRunner
-from sge.probe_hosts import ProbeHosts
+from autoscaler.sge.probe_hosts import ProbeHosts
 
 print(ProbeHosts(SystemRunner(), HostsFile()).ask([int(sys.argv[1])], [ProbeHost("main.q", 64, ())] * 2).answers)
 """

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from autoscaler.api.passwords import set_password
 from autoscaler.lab.cell import Cell
-from providers.local import failures
+from autoscaler.providers.local import failures
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, log_and_journal, machines
 from tests.grid_engine.gate import Gate

@@ -17,10 +17,10 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.lab.cell import Cell
+from autoscaler.sge.cluster import cluster_from, read_outputs
+from autoscaler.sge.events import find_qevent
+from autoscaler.sge.qstat import COMMAND, read_qstat
 from autoscaler.store.journal import Result
-from sge.cluster import cluster_from, read_outputs
-from sge.events import find_qevent
-from sge.qstat import COMMAND, read_qstat
 from tests.core.building import a_snapshot
 from tests.grid_engine.test_job_actions import Acting
 from tests.grid_engine.waiting import Until

@@ -11,7 +11,7 @@ from autoscaler.constraints.library import candidates_of, read_rules
 from autoscaler.constraints.vm_sizes import load_vm_sizes, vm_sizes_from
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType
 from autoscaler.errors import SettingsError
-from providers.catalog import load_catalog
+from autoscaler.providers.catalog import load_catalog
 
 GIB = 1024**3
 OWN = {

@@ -21,8 +21,8 @@ from autoscaler.policies.celery_queue import CeleryQueue, CeleryQueueSettings, T
 from autoscaler.policies.interface import AutoscalePolicy
 from autoscaler.policies.policy_requests import Policies, Recorded
 from autoscaler.policies.registry import load
+from autoscaler.providers.settings import read_settings
 from autoscaler.store.store import Store
-from providers.settings import read_settings
 from tests.core.building import NOW, a_snapshot
 from tests.deadlines import Deadline
 from tests.policies.celery_tasks import BROKER, app, options, wait

@@ -16,8 +16,8 @@ from autoscaler.core.model.request_sets import RequestSet, Target
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.policies.interface import Arrays, Past
 from autoscaler.policies.policy_requests import RENEWED, VALID, Policies
+from autoscaler.providers.settings import ExtensionSettings
 from autoscaler.store.store import Store
-from providers.settings import ExtensionSettings
 from tests.core.building import NOW, a_snapshot
 from tests.deadlines import Deadline, stretched
 from tests.simulated.executor import at_once

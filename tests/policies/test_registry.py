@@ -10,7 +10,7 @@ from autoscaler.errors import SettingsError
 from autoscaler.policies.registry import known, load, unclaimed
 
 GOOD = """
-from providers.settings import ExtensionSettings
+from autoscaler.providers.settings import ExtensionSettings
 
 class Options(ExtensionSettings):
     env_prefix = "CP_CAP_AUTOSCALE_POLICY_{name}_"

@@ -15,8 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from autoscaler.core.plan import plan
-from providers.fake import FakeCloud
-from sge.cluster import Outputs, cluster_from
+from autoscaler.providers.fake import FakeCloud
+from autoscaler.sge.cluster import Outputs, cluster_from
 from tests.core.building import LARGE, M5, a_bucket, a_snapshot, launched
 from tests.samples import examples
 from tests.sge.printed import host, queue_of_host

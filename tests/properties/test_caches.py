@@ -20,10 +20,10 @@ from autoscaler.core.plan import plan
 from autoscaler.core.readable import screening
 from autoscaler.core.readable.remembered import LastValue, PerCategory
 from autoscaler.core.snapshot import Plan
+from autoscaler.sge.cluster import Outputs, cluster_from
+from autoscaler.sge.qstat import ListingReader, read_qstat
 from bench.generate import NOW
 from bench.world import snapshot_of, world
-from sge.cluster import Outputs, cluster_from
-from sge.qstat import ListingReader, read_qstat
 from tests.samples import examples
 from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, running_job, waiting_job
 

@@ -27,8 +27,8 @@ from autoscaler.core.workers.phases import Condition
 from autoscaler.engine.executors import launch
 from autoscaler.engine.observe import Listing, Observer
 from autoscaler.errors import NotObservable
-from providers.interface import LaunchOrder
-from sge.probe_hosts import ProbeHosts
+from autoscaler.providers.interface import LaunchOrder
+from autoscaler.sge.probe_hosts import ProbeHosts
 from tests.samples import sample
 from tests.soak.campaign import History, play
 from tests.soak.events import Event

@@ -24,9 +24,9 @@ from autoscaler.core.scale_up import group_launches as growth
 from autoscaler.core.scale_up import group_offers as options
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.group_verdict import GroupVerdict
-from sge.admin import Administrator, Change
-from sge.batches import Batches
-from sge.groups import Groups
+from autoscaler.sge.admin import Administrator, Change
+from autoscaler.sge.batches import Batches
+from autoscaler.sge.groups import Groups
 from tests.properties.test_campaign_finds_bugs import WAIT, WHILE, Bug, Patch, directory, found
 from tests.samples import sample
 from tests.soak.campaign import History, play

@@ -26,8 +26,8 @@ from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Tar
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, LostJobs, NodeArrayPolicy
 from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.providers.fake import Machine
 from autoscaler.store.nodes import NodeRow
-from providers.fake import Machine
 from tests.samples import thorough
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.autoscaler import POLICY, TAG, World, left_over, start, step

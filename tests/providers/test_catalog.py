@@ -6,7 +6,7 @@ import pytest
 
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.errors import SettingsError
-from providers.catalog import GIB, family_of, load_catalog
+from autoscaler.providers.catalog import GIB, family_of, load_catalog
 
 
 @pytest.mark.parametrize(

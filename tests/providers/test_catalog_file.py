@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.model.fleet import InstanceType
-from providers.catalog import GIB, Offer, catalog_text, load_catalog
+from autoscaler.providers.catalog import GIB, Offer, catalog_text, load_catalog
 
 SMALL_TYPE = InstanceType("c9.medium", "c9", 1, int(1.75 * GIB), arch="lx-arm64")
 LARGE_TYPE = InstanceType("c9.96xlarge", "c9", 384, 768 * GIB, gpus=8)

@@ -15,12 +15,12 @@ import pytest
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.doctor import provider_findings, type_findings
 from autoscaler.core.model.fleet import Bucket, MachineState, PriceType, Worker
-from providers.cloud_pipeline import orders
-from providers.cloud_pipeline.parameters import launch_body
-from providers.cloud_pipeline.provider import CloudPipelineProvider
-from providers.cloud_pipeline.runs import BOOT
-from providers.interface import HasRunLog, LaunchOrder, QuotaReached, Refused, Unreachable
-from providers.registry import platform_defaults
+from autoscaler.providers.cloud_pipeline import orders
+from autoscaler.providers.cloud_pipeline.parameters import launch_body
+from autoscaler.providers.cloud_pipeline.provider import CloudPipelineProvider
+from autoscaler.providers.cloud_pipeline.runs import BOOT
+from autoscaler.providers.interface import HasRunLog, LaunchOrder, QuotaReached, Refused, Unreachable
+from autoscaler.providers.registry import platform_defaults
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
 
 CELL = "cell"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from providers.contract import ProviderContract
+from autoscaler.providers.contract import ProviderContract
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
 
 

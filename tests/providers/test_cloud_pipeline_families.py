@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from providers.cloud_pipeline.catalogue import family_there, instance_type
+from autoscaler.providers.cloud_pipeline.catalogue import family_there, instance_type
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, InstanceType, MachineState, PriceType
-from providers.cloud_pipeline.api import NotKnown, date_text, is_interruption, refusal, unix_time
-from providers.cloud_pipeline.catalogue import arch_of, instance_type
-from providers.cloud_pipeline.credential import Credential, expiry
-from providers.cloud_pipeline.parameters import Inheritance, inheritance, launch_body
-from providers.cloud_pipeline.runs import run_from, worker_from
-from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.interface import LaunchOrder, OutOfCapacity, QuotaReached, Refused, Throttled, Unreachable
-from providers.settings import read_settings
+from autoscaler.providers.cloud_pipeline.api import NotKnown, date_text, is_interruption, refusal, unix_time
+from autoscaler.providers.cloud_pipeline.catalogue import arch_of, instance_type
+from autoscaler.providers.cloud_pipeline.credential import Credential, expiry
+from autoscaler.providers.cloud_pipeline.parameters import Inheritance, inheritance, launch_body
+from autoscaler.providers.cloud_pipeline.runs import run_from, worker_from
+from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
+from autoscaler.providers.interface import LaunchOrder, OutOfCapacity, QuotaReached, Refused, Throttled, Unreachable
+from autoscaler.providers.settings import read_settings
 
 ENVIRONMENT = {
     "API": "https://platform.example/pipeline/restapi/",

@@ -10,10 +10,10 @@ from autoscaler.core.limits.price_types import other_price_type
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.policy import Limits
 from autoscaler.errors import SettingsError
+from autoscaler.providers.catalog import currency_of
+from autoscaler.providers.registry import currency
 from autoscaler.report.wording import text
 from autoscaler.settings import load_settings
-from providers.catalog import currency_of
-from providers.registry import currency
 from tests.core.building import LARGE, a_bucket, a_snapshot
 
 OWN = 'cloud = "aws"\nregion = "x"\ncurrency = "EUR"\nas_of = 2026-11-01\n[types]\n"m5.large" = { on_demand = 0.1 }\n'

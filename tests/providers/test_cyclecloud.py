@@ -14,10 +14,10 @@ import requests
 from requests.auth import HTTPBasicAuth
 
 from autoscaler.core.model.fleet import MachineState, PriceType
-from providers.catalog import load_catalog
-from providers.contract import CELL, ProviderContract
-from providers.cyclecloud.provider import CycleCloudProvider
-from providers.interface import GROUP_ID, LaunchOrder, OutOfCapacity, QuotaReached, Refused, Unreachable
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.contract import CELL, ProviderContract
+from autoscaler.providers.cyclecloud.provider import CycleCloudProvider
+from autoscaler.providers.interface import GROUP_ID, LaunchOrder, OutOfCapacity, QuotaReached, Refused, Unreachable
 from tests.clouds.cyclecloud.plane import CycleCloudPlane
 from tests.clouds.cyclecloud.server import PASSWORD, USER
 from tests.clouds.played import served

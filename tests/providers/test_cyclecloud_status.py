@@ -9,12 +9,12 @@ import pytest
 
 from autoscaler.core.model.fleet import BucketKey, InstanceType, MachineState, PriceType
 from autoscaler.errors import SettingsError
-from providers.catalog import load_catalog
-from providers.cyclecloud.nodes import attributes, request_id, same_region, state_of, tag_of, worker_from
-from providers.cyclecloud.settings import Boot, CycleCloudSettings
-from providers.cyclecloud.status import Offered, Status, status_from
-from providers.interface import LaunchOrder, Unreachable
-from providers.settings import read_settings
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.cyclecloud.nodes import attributes, request_id, same_region, state_of, tag_of, worker_from
+from autoscaler.providers.cyclecloud.settings import Boot, CycleCloudSettings
+from autoscaler.providers.cyclecloud.status import Offered, Status, status_from
+from autoscaler.providers.interface import LaunchOrder, Unreachable
+from autoscaler.providers.settings import read_settings
 
 PREFIX = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
 GIB = 1024**3

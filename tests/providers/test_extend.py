@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from autoscaler.errors import SettingsError
-from providers.catalog import load_catalog
-from providers.contract import Fault
-from providers.registry import load, provider_class
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.contract import Fault
+from autoscaler.providers.registry import load, provider_class
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "extend.md"
 

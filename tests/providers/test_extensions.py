@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.errors import SettingsError
-from providers.extensions import Extensions
+from autoscaler.providers.extensions import Extensions
 
 KIND = Extensions("sample.group", "sample", "install sample[{name}]")
 

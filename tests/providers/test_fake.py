@@ -9,9 +9,9 @@ from typing import ClassVar
 import pytest
 
 from autoscaler.core.model.fleet import MachineState
-from providers.contract import CELL, ControlPlane, Fault, ProviderContract
-from providers.fake import FakeCloud, FakeProvider, FakeSettings, Faults
-from providers.interface import LaunchOrder, OutOfCapacity, Provider, Unreachable
+from autoscaler.providers.contract import CELL, ControlPlane, Fault, ProviderContract
+from autoscaler.providers.fake import FakeCloud, FakeProvider, FakeSettings, Faults
+from autoscaler.providers.interface import LaunchOrder, OutOfCapacity, Provider, Unreachable
 
 FAULTS = {
     Fault.OUT_OF_CAPACITY: Faults(stock=0),

@@ -12,14 +12,14 @@ import pytest
 
 from autoscaler.core.model.fleet import Ending, Interruption, MachineState, Worker
 from autoscaler.namespaces import NamespaceError
-from providers.catalog import load_catalog
-from providers.contract import CELL, OTHER_CELL, ControlPlane, Fault, LostAnswer, ProviderContract
-from providers.interface import LaunchOrder, OutOfCapacity, Provider, QuotaReached, Refused, Unreachable
-from providers.local.failures import Notices
-from providers.local.machines import Records
-from providers.local.provider import LocalProvider
-from providers.local.settings import LocalSettings
-from providers.settings import read_settings
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.contract import CELL, OTHER_CELL, ControlPlane, Fault, LostAnswer, ProviderContract
+from autoscaler.providers.interface import LaunchOrder, OutOfCapacity, Provider, QuotaReached, Refused, Unreachable
+from autoscaler.providers.local.failures import Notices
+from autoscaler.providers.local.machines import Records
+from autoscaler.providers.local.provider import LocalProvider
+from autoscaler.providers.local.settings import LocalSettings
+from autoscaler.providers.settings import read_settings
 
 
 class Clock:

@@ -11,10 +11,10 @@ import pytest
 
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.namespaces import Tree, default_name
-from providers.catalog import load_catalog
-from providers.local.failures import freeze
-from providers.local.hosts import TreeHosts
-from providers.local.machines import Machine
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.local.failures import freeze
+from autoscaler.providers.local.hosts import TreeHosts
+from autoscaler.providers.local.machines import Machine
 
 HOLDS = """\
 import fcntl, sys

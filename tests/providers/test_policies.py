@@ -18,8 +18,8 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
-from providers.azure.calls import Calls
-from providers.cyclecloud.provider import VERBS
+from autoscaler.providers.azure.calls import Calls
+from autoscaler.providers.cyclecloud.provider import VERBS
 from tests.clouds.played import Region
 from tests.providers.aws.test_policy import statements
 from tests.providers.azure.conftest import region

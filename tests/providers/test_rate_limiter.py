@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from providers.interface import Throttled, Unreachable
-from providers.rate_limiter import FIRST_WAIT, RateLimiter, rate_limiter_of
+from autoscaler.providers.interface import Throttled, Unreachable
+from autoscaler.providers.rate_limiter import FIRST_WAIT, RateLimiter, rate_limiter_of
 
 
 class Clock:

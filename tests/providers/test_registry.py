@@ -5,15 +5,15 @@ from collections.abc import Mapping
 import pytest
 
 from autoscaler.errors import SettingsError
+from autoscaler.providers import registry
+from autoscaler.providers.aws.settings import AwsSettings
+from autoscaler.providers.azure.settings import AzureSettings
+from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
+from autoscaler.providers.cyclecloud.settings import CycleCloudSettings
+from autoscaler.providers.fake import FakeProvider
+from autoscaler.providers.local.settings import LocalSettings
+from autoscaler.providers.settings import ExtensionSettings, Names, read_settings
 from autoscaler.settings.loading import load_settings
-from providers import registry
-from providers.aws.settings import AwsSettings
-from providers.azure.settings import AzureSettings
-from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.cyclecloud.settings import CycleCloudSettings
-from providers.fake import FakeProvider
-from providers.local.settings import LocalSettings
-from providers.settings import ExtensionSettings, Names, read_settings
 
 
 class SampleSettings(ExtensionSettings):
@@ -36,7 +36,7 @@ def test_a_provider_is_found_by_its_installed_name() -> None:
 
 
 def test_a_provider_is_found_by_import_path() -> None:
-    assert registry.provider_class("providers.fake:FakeProvider") is FakeProvider
+    assert registry.provider_class("autoscaler.providers.fake:FakeProvider") is FakeProvider
 
 
 def test_a_provider_gets_its_settings_and_its_cell() -> None:
@@ -55,10 +55,10 @@ def test_an_unknown_name_lists_the_known_and_suggests_the_closest() -> None:
     ("path", "message"),
     (
         ("no.such.module:Class", "cannot be imported"),
-        ("providers.fake:Nothing", "cannot be imported"),
-        ("providers.fake:", "is not an import path"),
-        ("providers.fake:LISTED_AFTER_END", "is not a class"),
-        ("providers.fake:FakeCloud", "is not a provider: it has no name, enrols_itself, Settings, buckets"),
+        ("autoscaler.providers.fake:Nothing", "cannot be imported"),
+        ("autoscaler.providers.fake:", "is not an import path"),
+        ("autoscaler.providers.fake:LISTED_AFTER_END", "is not a class"),
+        ("autoscaler.providers.fake:FakeCloud", "is not a provider: it has no name, enrols_itself, Settings, buckets"),
     ),
 )
 def test_a_name_that_is_not_a_provider_is_refused(path: str, message: str) -> None:
@@ -71,7 +71,7 @@ def test_prefixes_of_installed_providers_are_known() -> None:
 
 
 def test_the_prefix_of_a_chosen_provider_that_is_installed_nowhere_is_known() -> None:
-    assert "CP_CAP_AUTOSCALE_FAKE_" in registry.known_prefixes("providers.fake:FakeProvider")
+    assert "CP_CAP_AUTOSCALE_FAKE_" in registry.known_prefixes("autoscaler.providers.fake:FakeProvider")
 
 
 def test_no_provider_is_imported_for_its_prefix_unless_it_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

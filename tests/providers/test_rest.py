@@ -21,9 +21,9 @@ import tenacity
 from requests.auth import HTTPBasicAuth
 
 from autoscaler.errors import SettingsError
-from providers.interface import ProviderError, Refused, Throttled, Unreachable
-from providers.rate_limiter import RateLimiter
-from providers.rest import Answer, Deadline, Limits, Rest, _innermost, _pause, checked_url, reading, segment
+from autoscaler.providers.interface import ProviderError, Refused, Throttled, Unreachable
+from autoscaler.providers.rate_limiter import RateLimiter
+from autoscaler.providers.rest import Answer, Deadline, Limits, Rest, _innermost, _pause, checked_url, reading, segment
 
 SECRET = "hush-hush"
 Reply = tuple[int, str, dict[str, str]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.errors import SettingsError
-from providers.settings import ExtensionSettings, Secret, read_settings
+from autoscaler.providers.settings import ExtensionSettings, Secret, read_settings
 
 
 class Model(ExtensionSettings):

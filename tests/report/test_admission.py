@@ -21,9 +21,9 @@ from autoscaler.core.unsatisfiable.admission import Admission, admission_of
 from autoscaler.report import admission
 from autoscaler.report.admission import Verifier, build
 from autoscaler.report.admission_file import AdmissionFile, archive, code
+from autoscaler.sge.jsv import read_request
+from autoscaler.sge.jsv_setup import Place
 from autoscaler.store import encoding
-from sge.jsv import read_request
-from sge.jsv_setup import Place
 from tests.core.building import PES, a_bucket, a_host, a_snapshot, a_worker
 from tests.deadlines import Deadline
 

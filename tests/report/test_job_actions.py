@@ -20,9 +20,9 @@ from autoscaler.report.explain import (
     explain_past,
 )
 from autoscaler.report.explain_lines import REMEMBERED, host_lines, in_words, job_lines
+from autoscaler.sge.accounting import JobEnd
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
-from sge.accounting import JobEnd
 from tests.core.building import NOW, a_host, a_job, a_snapshot, a_worker
 from tests.report.plans import plan, waiting
 

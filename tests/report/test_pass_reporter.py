@@ -14,8 +14,8 @@ from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.observe import Observation
 from autoscaler.engine.pass_reporter import PassReporter
+from autoscaler.sge.cluster import Outputs
 from autoscaler.store.store import Store
-from sge.cluster import Outputs
 from tests.report.plans import disable, kept, plan, snapshot, waiting
 
 SEEN = Observation(snapshot(), Outputs(b""), {"read": 0.1, "parse": 0.2})

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from autoscaler.providers.interface import Unreachable
 from autoscaler.report.run_log import CAPACITY, RunLog
-from providers.interface import Unreachable
 
 log = logging.getLogger("autoscaler.pass")
 

@@ -27,6 +27,8 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.model.request_sets import Target
 from autoscaler.errors import WriteRefused
+from autoscaler.providers.fake import FakeProvider
+from autoscaler.providers.interface import LaunchOrder
 from autoscaler.report.blocks import print_blocks
 from autoscaler.report.document import document
 from autoscaler.report.schema import PlanDocument
@@ -34,8 +36,6 @@ from autoscaler.report.tables import print_plan, workers_blocks
 from autoscaler.store.lock import CellKey, hold, lock_directory
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
-from providers.fake import FakeProvider
-from providers.interface import LaunchOrder
 from tests.cases.whole import HERE, whole
 from tests.cell_files import cell_files
 from tests.report.plans import kept, plan, snapshot, waiting

@@ -12,7 +12,7 @@ from autoscaler.commands.context import Invocation
 from autoscaler.commands.doctor import settings_findings
 from autoscaler.errors import SettingsError
 from autoscaler.settings import load_settings
-from sge.checks import Level
+from autoscaler.sge.checks import Level
 
 TWO = {"instance_size": "m5.large", "CP_CAP_SGE_QUEUE_NAME_1": "gpu.q", "CP_CAP_AUTOSCALE_WORKERS": "2"}
 PRICED = {"CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR": "0.1", "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR_1": "0.1"}

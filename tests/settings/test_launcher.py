@@ -11,7 +11,7 @@ from autoscaler.settings.launcher import close_to
 from autoscaler.settings.policies import node_array_policy
 from autoscaler.settings.process_settings import Process
 from autoscaler.settings.queue_settings import QueueSettings
-from sge.prepare import Preparation, Present, differences
+from autoscaler.sge.prepare import Preparation, Present, differences
 from tests.core.building import COMPLEXES, LARGE
 
 WITHOUT_EFFECT = (

@@ -10,14 +10,14 @@ import pytest
 from autoscaler.core.demand.detail_needs import Needs
 from autoscaler.core.model.cluster import Access, AccessList
 from autoscaler.core.policy import NodeArrayPolicy
-from sge.access import HOSTS_AT_MOST, needs, read_restrictions
-from sge.access_check import access_finding
-from sge.checks import Level
-from sge.detail import read_details
-from sge.qconf import read_access_list, read_queue
-from sge.qstat import read_qstat
-from sge.queue_check import queue_finding
-from sge.units import Clock
+from autoscaler.sge.access import HOSTS_AT_MOST, needs, read_restrictions
+from autoscaler.sge.access_check import access_finding
+from autoscaler.sge.checks import Level
+from autoscaler.sge.detail import read_details
+from autoscaler.sge.qconf import read_access_list, read_queue
+from autoscaler.sge.qstat import read_qstat
+from autoscaler.sge.queue_check import queue_finding
+from autoscaler.sge.units import Clock
 
 QUEUE = "qname main.q\nhostlist @allhosts\nslots 1\nuser_lists {}\nxuser_lists {}\nprojects {}\n"
 STAFF = "name    staff\ntype    ACL\nfshare  0\noticket 0\nentries ann,@physics\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sge.accounting import OLD_NEWS, WORDS, Start, read_on, read_starts
+from autoscaler.sge.accounting import OLD_NEWS, WORDS, Start, read_on, read_starts
 
 RECORDED = Path(__file__).parent / "recorded" / "accounting" / "starts.txt"
 

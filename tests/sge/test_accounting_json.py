@@ -10,8 +10,8 @@ import pytest
 
 from autoscaler.core.model.evidence import JobFailure
 from autoscaler.engine.job_failures import Failures
+from autoscaler.sge.accounting import JobEnd, Start, files_of, read_ends, read_on, read_starts, written_last
 from autoscaler.store.store import Store
-from sge.accounting import JobEnd, Start, files_of, read_ends, read_on, read_starts, written_last
 
 NOW = 10_000.0
 FIELDS = {

@@ -10,9 +10,9 @@ import pytest
 
 from autoscaler.errors import GridEngineNotObservable, GridEngineRefused
 from autoscaler.process import Completed
-from sge.admin import Administrator
-from sge.membership import Membership, memberships
-from sge.objects import UnusableName
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.membership import Membership, memberships
+from autoscaler.sge.objects import UnusableName
 from tests.sge.grid_engine_model import GridEngineModel, Killed
 
 HAD = Membership(slots=(("main.q", "4"),), host_groups=("@allhosts",))

@@ -8,8 +8,8 @@ import pytest
 
 from autoscaler.errors import CommandTimedOut, GridEngineNotObservable, GridEngineRefused
 from autoscaler.process import Completed
-from sge.admin import Administrator, JobsOutcome
-from sge.objects import UnusableName
+from autoscaler.sge.admin import Administrator, JobsOutcome
+from autoscaler.sge.objects import UnusableName
 
 
 class Answering:

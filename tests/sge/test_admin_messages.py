@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sge.messages import Meaning, job_named, meaning
+from autoscaler.sge.messages import Meaning, job_named, meaning
 
 RECORDED = {
     Meaning.CHANGED: (

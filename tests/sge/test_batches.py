@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from autoscaler.errors import GridEngineNotObservable
-from sge.admin import Administrator
-from sge.batches import AT_ONCE, Batches, NewHost
-from sge.membership import Membership
-from sge.removal import RemovalOutcome
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.batches import AT_ONCE, Batches, NewHost
+from autoscaler.sge.membership import Membership
+from autoscaler.sge.removal import RemovalOutcome
 from tests.sge.grid_engine_model import GridEngineModel, Killed
 
 VALUES = (("h_vmem", "8G"),)

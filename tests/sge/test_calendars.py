@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from autoscaler.core.model.calendars import CalendarState
-from sge.calendars import read_calendar
+from autoscaler.sge.calendars import read_calendar
 
 ON, OFF, SUSPENDED = CalendarState.ON, CalendarState.OFF, CalendarState.SUSPENDED
 SUNDAY = "2026-11-22T13:00:00"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sge import checks
-from sge.checks import Facts, Finding, Level, Resolved, check_all
-from sge.jsv_setup import State
-from sge.prepare import Difference
+from autoscaler.sge import checks
+from autoscaler.sge.checks import Facts, Finding, Level, Resolved, check_all
+from autoscaler.sge.jsv_setup import State
+from autoscaler.sge.prepare import Difference
 
 SOUND = Facts(
     root="/opt/sge",

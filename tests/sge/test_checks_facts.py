@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from autoscaler.errors import CommandNotFound
 from autoscaler.process import Completed
-from sge.checks import Facts, Resolved
-from sge.facts import gather
+from autoscaler.sge.checks import Facts, Resolved
+from autoscaler.sge.facts import gather
 from tests.sge.printed import qstat, queue_list, running_job
 
 QPING = """11/21/2026 11:20:48:

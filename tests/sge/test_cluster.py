@@ -11,9 +11,9 @@ import pytest
 from autoscaler.core.actions import PROBE_HOST_PREFIX
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobDetail, ParallelEnvironment, Queue
 from autoscaler.errors import GridEngineNotObservable
-from sge.cluster import Outputs, cluster_from
-from sge.complex_table import COMPLEXES
-from sge.qstat import read_qstat
+from autoscaler.sge.cluster import Outputs, cluster_from
+from autoscaler.sge.complex_table import COMPLEXES
+from autoscaler.sge.qstat import read_qstat
 from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, running_job, waiting_job
 
 RECORDED = Path(__file__).parent / "recorded" / "mixed"

@@ -16,7 +16,7 @@ from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.plan import plan
 from autoscaler.engine.record import read_record
 from autoscaler.errors import GridEngineNotObservable
-from sge.cluster import Outputs, cluster_from
+from autoscaler.sge.cluster import Outputs, cluster_from
 from tests.cases.whole import write_whole
 
 RECORDED = Path(__file__).parent / "recorded" / "mixed"

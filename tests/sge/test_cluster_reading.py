@@ -12,7 +12,7 @@ from autoscaler.core.demand.detail_needs import Needs
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.errors import CommandNotFound, CommandTimedOut, GridEngineNotObservable
 from autoscaler.process import Completed, ReadOnlyRunner
-from sge.cluster import Outputs, cluster_from, read_outputs
+from autoscaler.sge.cluster import Outputs, cluster_from, read_outputs
 from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, waiting_job
 
 QSTAT = qstat([waiting_job(7), waiting_job(8, tasks="1-4:1")], [queue_list("main.q@w1")])

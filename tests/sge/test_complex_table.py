@@ -10,9 +10,9 @@ import pytest
 from autoscaler.core.model.cluster import Cluster, Complex, Consumable
 from autoscaler.core.model.reasons import Code
 from autoscaler.errors import GridEngineNotObservable
-from sge.cluster import Outputs, cluster_from
-from sge.complex_table import COMPLEXES, has_complex, read_complexes, rows_of, text_row
-from sge.markup import Aside
+from autoscaler.sge.cluster import Outputs, cluster_from
+from autoscaler.sge.complex_table import COMPLEXES, has_complex, read_complexes, rows_of, text_row
+from autoscaler.sge.markup import Aside
 from tests.sge.printed import qstat, waiting_job
 
 MIXED = Path(__file__).parent / "recorded" / "mixed" / "qconf" / "sc.txt"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from autoscaler.errors import CommandTimedOut, GridEngineNotObservable
 from autoscaler.process import Completed, ReadOnlyRunner
-from sge.configuration import LONGEST_COMMAND, ConfigurationReader, read_configuration
+from autoscaler.sge.configuration import LONGEST_COMMAND, ConfigurationReader, read_configuration
 from tests.sge.test_cluster_reading import ANSWERS, Master
 
 SECOND_QUEUE = {

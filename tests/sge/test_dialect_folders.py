@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.model.complexes import amount
 from autoscaler.core.plan import plan
-from sge.accounting import read_ends
-from sge.cluster import Outputs, cluster_from
-from sge.qconf import read_assignments, read_attributes
+from autoscaler.sge.accounting import read_ends
+from autoscaler.sge.cluster import Outputs, cluster_from
+from autoscaler.sge.qconf import read_assignments, read_attributes
 from tests.core.building import a_snapshot
 from tests.properties.poison import TEXTS
 

@@ -8,9 +8,9 @@ import pytest
 
 from autoscaler.core.model.reasons import Code
 from autoscaler.errors import GridEngineNotObservable
-from sge.job_categories import UNREADABLE
-from sge.markup import Aside, Malformed, clean, parse
-from sge.qstat import Listing, read_qstat
+from autoscaler.sge.job_categories import UNREADABLE
+from autoscaler.sge.markup import Aside, Malformed, clean, parse
+from autoscaler.sge.qstat import Listing, read_qstat
 from tests.sge.printed import NAMESPACE, qstat, queue_list, running_job, waiting_job
 
 

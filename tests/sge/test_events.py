@@ -13,7 +13,7 @@ import pytest
 from autoscaler import process
 from autoscaler.errors import CommandNotFound
 from autoscaler.process import Running
-from sge.events import Events
+from autoscaler.sge.events import Events
 from tests.deadlines import wait_for
 
 BEAT = 'echo "ECL_STATE (jobs_running=0:jobs_registered=0:ECL_TIME=1795259912)"'

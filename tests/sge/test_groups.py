@@ -9,8 +9,8 @@ import pytest
 
 from autoscaler.errors import AutoscalerError, CommandTimedOut
 from autoscaler.process import Completed, only_reads
-from sge.admin import Administrator
-from sge.groups import Groups
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.groups import Groups
 from tests.soak.cell import Cell
 from tests.soak.jobs import GROUPED
 from tests.soak.processes import Processes

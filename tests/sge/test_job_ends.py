@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sge.accounting import JobEnd, read_ends
+from autoscaler.sge.accounting import JobEnd, read_ends
 
 HEAD = "main.q:w1:root:ann:name:{job}:sge:0:1795252000:{start}:{end}:{failed}:{status}:60:1:1"
 REST = ":0" * 15 + ":NONE:defaultdepartment:mpi:2:{task}:0:0:0:NONE:0:NONE:0:0\n"

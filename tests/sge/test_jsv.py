@@ -12,7 +12,7 @@ from types import MappingProxyType
 import pytest
 
 from autoscaler.core.model.cluster import UNLIMITED_SLOTS
-from sge.jsv import LONGEST, Conversation, OutOfStep, read_request
+from autoscaler.sge.jsv import LONGEST, Conversation, OutOfStep, read_request
 
 WAIT = 5.0
 NOTHING: Mapping[str, str] = MappingProxyType({})

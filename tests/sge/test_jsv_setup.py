@@ -10,9 +10,17 @@ import pytest
 
 from autoscaler.errors import GridEngineRefused
 from autoscaler.process import Completed
-from sge.admin import Administrator
-from sge.jsv_setup import ALL_MODIFICATIONS, SHIPPED_MODIFICATIONS, Place, difference, install, state, withdraw
-from sge.qconf import read_attributes
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.jsv_setup import (
+    ALL_MODIFICATIONS,
+    SHIPPED_MODIFICATIONS,
+    Place,
+    difference,
+    install,
+    state,
+    withdraw,
+)
+from autoscaler.sge.qconf import read_attributes
 
 SHIPPED = f"""#global:
 execd_spool_dir              /var/spool/gridengine/execd

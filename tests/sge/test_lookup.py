@@ -9,7 +9,7 @@ import pytest
 from autoscaler.core.model.cluster import JobRequest
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.process import Completed
-from sge.lookup import Lookup
+from autoscaler.sge.lookup import Lookup
 from tests.sge.printed import qstat, queue_list, running_job, waiting_job
 
 

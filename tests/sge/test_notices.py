@@ -6,7 +6,7 @@ import pytest
 
 from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.fleet import InstanceType, Interruption, MachineState, Worker
-from sge.notices import COMPLEX, reported_notices
+from autoscaler.sge.notices import COMPLEX, reported_notices
 
 KIND = InstanceType("m5.large", "m5", 2, 8 << 30)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
-from sge.cluster import Outputs, cluster_from
+from autoscaler.sge.cluster import Outputs, cluster_from
 from tests.core.building import NOW, a_snapshot
 from tests.properties.poison import TEXTS
 from tests.sge.printed import qstat, waiting_job

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from autoscaler.process import Completed
-from sge import objects
-from sge.admin import Administrator
-from sge.prepare import Difference, Preparation, Present, carry_out, differences, read_present
+from autoscaler.sge import objects
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.prepare import Difference, Preparation, Present, carry_out, differences, read_present
 
 WANTED = Preparation("main.q", "@allhosts", "local", "mpi", 999999, master="master", master_slots=2)
 EMPTY = Present(queues={}, host_groups={}, pes={}, execution_hosts={}, submit_hosts=())

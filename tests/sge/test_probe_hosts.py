@@ -11,8 +11,8 @@ from autoscaler.core.actions import PROBE_HOST_PREFIX, ProbeHost
 from autoscaler.core.model.evidence import Answer
 from autoscaler.errors import CommandTimedOut, GridEngineRefused, HostsFileUnusable
 from autoscaler.process import Completed
-from sge import probe_hosts as module
-from sge.probe_hosts import ProbeHosts, verdicts
+from autoscaler.sge import probe_hosts as module
+from autoscaler.sge.probe_hosts import ProbeHosts, verdicts
 from tests.sge.grid_engine_model import GridEngineModel
 from tests.simulated.asking import NamesInMemory
 

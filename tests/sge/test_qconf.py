@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.model.cluster import ParallelEnvironment, QuotaRule, QuotaSet
-from sge.qconf import (
+from autoscaler.sge.qconf import (
     read_attributes,
     read_host_group,
     read_names,

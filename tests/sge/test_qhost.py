@@ -8,7 +8,7 @@ import pytest
 
 from autoscaler.core.model.cluster import QueueInstance
 from autoscaler.errors import GridEngineNotObservable
-from sge.qhost import HostOffer, read_qhost
+from autoscaler.sge.qhost import HostOffer, read_qhost
 from tests.sge.printed import host, qhost, queue_of_host
 
 RECORDED = Path(__file__).parent / "recorded" / "mixed" / "qhost.xml"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.model.cluster import JobCategory, JobRequest, QueueInstance
-from sge.qstat import Listing, read_qstat
+from autoscaler.sge.qstat import Listing, read_qstat
 from tests.sge.printed import qstat, queue_list, running_job, waiting_job
 
 RECORDED = Path(__file__).parent / "recorded" / "mixed" / "qstat.xml"

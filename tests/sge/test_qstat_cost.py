@@ -12,11 +12,11 @@ from datetime import UTC
 
 import pytest
 
+from autoscaler.sge.cluster import Outputs
+from autoscaler.sge.qstat import ListingReader
 from bench.generate import Mix, generate
 from bench.passes import read, walk
 from bench.run import measure
-from sge.cluster import Outputs
-from sge.qstat import ListingReader
 
 JOBS = 5_000
 MEGABYTE = 1024 * 1024
@@ -49,7 +49,7 @@ def test_reading_takes_at_most_a_few_times_the_time_of_a_bare_walk(mix: Mix, mos
 def test_jobs_that_changed_only_in_priority_are_not_read_again(mix: Mix, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, turns = ListingReader(), [generate(replace(mix, turn=turn)).qstat for turn in (0, 1)]
     first = reader.read(turns[0], UTC)
-    monkeypatch.setattr("sge.job_categories.JobReader._read_stretch", None)
+    monkeypatch.setattr("autoscaler.sge.job_categories.JobReader._read_stretch", None)
     again = reader.read(turns[1], UTC)
     assert turns[0] != turns[1]
     assert again.job_categories is first.job_categories

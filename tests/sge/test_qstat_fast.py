@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.errors import GridEngineNotObservable
-from sge import job_categories as job_categories
-from sge.known_jobs import keys_of, split_priority
-from sge.markup import Aside
-from sge.qstat import Listing, ListingReader, read_qstat
-from sge.units import Clock
+from autoscaler.sge import job_categories as job_categories
+from autoscaler.sge.known_jobs import keys_of, split_priority
+from autoscaler.sge.markup import Aside
+from autoscaler.sge.qstat import Listing, ListingReader, read_qstat
+from autoscaler.sge.units import Clock
 from tests.sge.printed import qstat, queue_list, running_job, waiting_job
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<&"), max_size=8)

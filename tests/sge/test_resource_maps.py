@@ -7,11 +7,11 @@ from datetime import UTC
 import pytest
 
 from autoscaler.core.model.cluster import Cluster
-from sge import objects
-from sge.admin import Administrator
-from sge.cluster import Outputs, cluster_from
-from sge.jsv import read_request, split_requests
-from sge.qconf import read_assignments, read_queue, split_overrides
+from autoscaler.sge import objects
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.cluster import Outputs, cluster_from
+from autoscaler.sge.jsv import read_request, split_requests
+from autoscaler.sge.qconf import read_assignments, read_queue, split_overrides
 from tests.sge.grid_engine_model import GridEngineModel
 from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, waiting_job
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from sge.units import Clock, count_tasks, read_boolean, read_duration, read_memory, read_slot_range
+from autoscaler.sge.units import Clock, count_tasks, read_boolean, read_duration, read_memory, read_slot_range
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,14 @@ from autoscaler.engine.loop import Loop, Pass
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.errors import NotObservable
 from autoscaler.process import Runner
+from autoscaler.providers.catalog import Catalog, load_catalog
+from autoscaler.providers.fake import FakeCloud, FakeProvider, FakeSettings
+from autoscaler.providers.interface import Provider
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.batches import Batches
+from autoscaler.sge.lookup import Lookup
+from autoscaler.sge.probe_hosts import Names, ProbeHosts
 from autoscaler.store.store import Store
-from providers.catalog import Catalog, load_catalog
-from providers.fake import FakeCloud, FakeProvider, FakeSettings
-from providers.interface import Provider
-from sge.admin import Administrator
-from sge.batches import Batches
-from sge.lookup import Lookup
-from sge.probe_hosts import Names, ProbeHosts
 from tests.simulated.asking import NamesInMemory
 from tests.simulated.cluster import Clock, SimulatedCluster
 from tests.simulated.executor import at_once

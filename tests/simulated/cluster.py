@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from providers.fake import FakeCloud
+from autoscaler.providers.fake import FakeCloud
 from tests.sge.grid_engine_model import ROOT, GridEngineModel
 from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, running_job, waiting_job
 

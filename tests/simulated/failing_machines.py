@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autoscaler.core.model.fleet import Bucket, Interruption
-from providers.fake import FakeCloud, Machine
-from providers.interface import LaunchOrder
+from autoscaler.providers.fake import FakeCloud, Machine
+from autoscaler.providers.interface import LaunchOrder
 from tests.simulated.cluster import Job, SimulatedCluster, at_time
 from tests.simulated.killing import MortalProvider
 

@@ -15,10 +15,10 @@ from typing import ClassVar, Unpack
 
 from autoscaler.core.model.fleet import Bucket, Worker
 from autoscaler.process import Completed, Options, Runner, only_reads
+from autoscaler.providers.fake import FakeProvider, FakeSettings
+from autoscaler.providers.interface import Launched, LaunchOrder, Problem
 from autoscaler.store.database import Database
 from autoscaler.store.store import MIGRATIONS, Store
-from providers.fake import FakeProvider, FakeSettings
-from providers.interface import Launched, LaunchOrder, Problem
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.asking import NamesInMemory
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from autoscaler.core.model.fleet import Ending, Interruption
 from autoscaler.core.model.request_sets import ArrayDefinition, Target
 from autoscaler.core.policy import Policy
-from providers.fake import Machine
+from autoscaler.providers.fake import Machine
 from tests.soak.callers import creates, ends
 from tests.soak.events import RERUN, SECONDS, Event, Happening, retry
 from tests.soak.group_rules import group_of

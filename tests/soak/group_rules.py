@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from providers.fake import Machine
-from providers.interface import GROUP_ID, LaunchOrder
+from autoscaler.providers.fake import Machine
+from autoscaler.providers.interface import GROUP_ID, LaunchOrder
 from tests.soak.jobs import GROUPED, IN_GROUP, Job
 
 if TYPE_CHECKING:

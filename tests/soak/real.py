@@ -18,8 +18,8 @@ from typing import TypeVar
 from autoscaler.errors import AutoscalerError
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Running
-from providers.local import failures
-from providers.local.machines import Machine, Records
+from autoscaler.providers.local import failures
+from autoscaler.providers.local.machines import Machine, Records
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import journal, machines
 from tests.soak import findings

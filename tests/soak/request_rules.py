@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from autoscaler.core.model.request_sets import Target
-from providers.fake import Machine
+from autoscaler.providers.fake import Machine
 from tests.soak.group_rules import group_of, of_workers, want
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from autoscaler.core.actions import PROBE_HOST_PREFIX
 from autoscaler.core.model.fleet import MachineState, Worker
-from providers.fake import Machine
-from providers.interface import GROUP_ID, LaunchOrder
+from autoscaler.providers.fake import Machine
+from autoscaler.providers.interface import GROUP_ID, LaunchOrder
 from tests.soak.cell import SCHEDULE_INTERVAL
 from tests.soak.group_rules import GroupRules, group_of, host_group
 from tests.soak.job_rules import JobRules

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 from autoscaler.core.model.fleet import Bucket, Interruption, Worker
 from autoscaler.errors import CommandTimedOut
 from autoscaler.process import Completed, only_reads
-from providers.fake import FakeProvider, FakeSettings
-from providers.interface import Launched, LaunchOrder, Problem
+from autoscaler.providers.fake import FakeProvider, FakeSettings
+from autoscaler.providers.interface import Launched, LaunchOrder, Problem
 from tests.sge.grid_engine_model import each_switch
 
 if TYPE_CHECKING:

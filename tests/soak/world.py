@@ -24,15 +24,15 @@ from autoscaler.engine.job_owners import Nobody
 from autoscaler.engine.loop import Loop, Pass
 from autoscaler.engine.observe import Observer
 from autoscaler.errors import NotObservable
+from autoscaler.providers.fake import FakeCloud, Machine
+from autoscaler.providers.interface import LaunchOrder
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.batches import Batches
+from autoscaler.sge.groups import Groups
+from autoscaler.sge.lookup import Lookup
+from autoscaler.sge.probe_hosts import ProbeHosts
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
-from providers.fake import FakeCloud, Machine
-from providers.interface import LaunchOrder
-from sge.admin import Administrator
-from sge.batches import Batches
-from sge.groups import Groups
-from sge.lookup import Lookup
-from sge.probe_hosts import ProbeHosts
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.asking import NamesInMemory
 from tests.simulated.autoscaler import TAG, Silent

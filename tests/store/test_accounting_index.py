@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.sge.accounting import JobEnd, ends_among
 from autoscaler.store import accounting_index
 from autoscaler.store.accounting_index import AccountingIndex
 from autoscaler.store.database import Database
-from sge.accounting import JobEnd, ends_among
 from tests.sge.test_accounting_json import line as object_line
 from tests.sge.test_job_ends import line
 

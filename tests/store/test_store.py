@@ -26,12 +26,12 @@ from autoscaler.core.model.memory import Backoff, Disabling, Event, Memory, Work
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.errors import SettingsError, StateNotKept
+from autoscaler.providers.interface import LaunchOrder
 from autoscaler.store import encoding, journal
 from autoscaler.store.database import Database
 from autoscaler.store.journal import Result
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import MIGRATIONS, Store
-from providers.interface import LaunchOrder
 from tests.store.test_nodes import node
 
 LARGE = InstanceType("m5.large", "m5", 2, 8 << 30)

@@ -10,12 +10,12 @@ from requests.auth import HTTPBasicAuth
 
 from autoscaler.core.model.fleet import Bucket, MachineState
 from autoscaler.engine.loop import Loop
-from providers.cyclecloud.provider import CycleCloudProvider
-from providers.cyclecloud.settings import CycleCloudSettings
-from providers.interface import Launched, LaunchOrder, OutOfCapacity, QuotaReached, Refused
-from providers.rate_limiter import RateLimiter
-from providers.rest import Limits, Rest
-from providers.settings import read_settings
+from autoscaler.providers.cyclecloud.provider import CycleCloudProvider
+from autoscaler.providers.cyclecloud.settings import CycleCloudSettings
+from autoscaler.providers.interface import Launched, LaunchOrder, OutOfCapacity, QuotaReached, Refused
+from autoscaler.providers.rate_limiter import RateLimiter
+from autoscaler.providers.rest import Limits, Rest
+from autoscaler.providers.settings import read_settings
 from tests.simulated.autoscaler import World, start
 from tests.web.served import PASSWORD, USER, Served, served
 

@@ -1,8 +1,8 @@
 """Values of Grid Engine's complexes as numbers that can be compared and subtracted, and numbers as Grid Engine writes
 them.
 
-`sge.units` reads listings; this reads what jobs ask for and hosts offer, by the complex's type. An unreadable value is
-None, never an error: one odd request must not fail a pass.
+`autoscaler.sge.units` reads listings; this reads what jobs ask for and hosts offer, by the complex's type. An
+unreadable value is None, never an error: one odd request must not fail a pass.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from autoscaler.core.actions import Enrol
 from autoscaler.core.requests.group_names import COMPLEX
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.errors import GridEngineRefused
+from autoscaler.sge.admin import Change
 from autoscaler.store.journal import Outcome, Result
-from sge.admin import Change
 
 
 def enrol(action: Enrol, context: ExecutionContext) -> Outcome:

@@ -35,8 +35,8 @@ from autoscaler.engine.executors.remove import remove
 from autoscaler.engine.executors.tell_waiting import tell_waiting
 from autoscaler.engine.executors.terminate import terminate_all
 from autoscaler.errors import AutoscalerError, GridEngineRefused
+from autoscaler.providers.interface import Refused
 from autoscaler.store.journal import Outcome, Result
-from providers.interface import Refused
 
 OneCall = WorkerAction | AskGridEngine | JobAction
 """An action that is done or has failed when its function returns."""

@@ -12,8 +12,8 @@ from autoscaler.core.model.reasons import Reason
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.errors import GridEngineRefused
 from autoscaler.report.wording import text
+from autoscaler.sge.admin import JobsOutcome
 from autoscaler.store.journal import Outcome, Result
-from sge.admin import JobsOutcome
 
 CONTEXT = "autoscaler"
 """The variable of a job's context with our last sentence about the job; `qstat -j` shows it."""

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, FailureKind, LaunchFailure, Worker
 from autoscaler.engine.execution import ExecutionContext
-from autoscaler.store.journal import Attempt, OrderRecord, Result
-from providers.interface import (
+from autoscaler.providers.interface import (
     GROUP_ID,
     Launched,
     LaunchOrder,
@@ -22,6 +21,7 @@ from providers.interface import (
     Throttled,
     Unreachable,
 )
+from autoscaler.store.journal import Attempt, OrderRecord, Result
 
 
 def request_offers(record: OrderRecord, context: ExecutionContext) -> tuple[Result, str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from autoscaler.core.actions import Reimage, Restart
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.errors import AutoscalerError
+from autoscaler.providers.interface import Operates
 from autoscaler.store.journal import Outcome, Result
-from providers.interface import Operates
 
 
 def operate(action: Restart | Reimage, context: ExecutionContext) -> Outcome:

@@ -12,10 +12,10 @@ from autoscaler.core.actions import Enrol, Remove
 from autoscaler.core.workers.worker_state import same_host
 from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.errors import AutoscalerError
+from autoscaler.sge.batches import Batches
+from autoscaler.sge.membership import Membership
+from autoscaler.sge.removal import RemovalOutcome
 from autoscaler.store.journal import Outcome, Result
-from sge.batches import Batches
-from sge.membership import Membership
-from sge.removal import RemovalOutcome
 
 
 def remove(action: Remove, context: ExecutionContext, seen: Seen) -> Outcome:

@@ -8,8 +8,8 @@ from autoscaler.core.actions import Terminate
 from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.errors import AutoscalerError
+from autoscaler.providers.interface import HasConsole, ProviderError, Refused
 from autoscaler.store.journal import Outcome, Result
-from providers.interface import HasConsole, ProviderError, Refused
 
 KEPT = 2000
 """Characters of a console that are kept."""

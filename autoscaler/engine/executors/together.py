@@ -17,8 +17,8 @@ from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.engine.executors.execute import OneCall, execute
 from autoscaler.engine.executors.remove import remove_all
 from autoscaler.errors import AutoscalerError, GridEngineRefused
+from autoscaler.sge.batches import AT_ONCE, Batches, NewHost
 from autoscaler.store.journal import Journalled, Outcome, Result
-from sge.batches import AT_ONCE, Batches, NewHost
 
 
 def batches_of(plan: Iterable[Journalled]) -> Iterator[Sequence[Journalled]]:

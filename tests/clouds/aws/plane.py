@@ -7,12 +7,12 @@ from copy import copy
 from types import MappingProxyType
 from typing import Any
 
-from providers.aws.calls import Calls
-from providers.aws.provider import AwsProvider
-from providers.aws.settings import PREFIX, AwsSettings
-from providers.contract import ControlPlane, Fault
-from providers.rate_limiter import RateLimiter
-from providers.settings import read_settings
+from autoscaler.providers.aws.calls import Calls
+from autoscaler.providers.aws.provider import AwsProvider
+from autoscaler.providers.aws.settings import PREFIX, AwsSettings
+from autoscaler.providers.contract import ControlPlane, Fault
+from autoscaler.providers.rate_limiter import RateLimiter
+from autoscaler.providers.settings import read_settings
 from tests.clouds.played import Region
 
 LAUNCHES = ("RunInstances", "CreateFleet")

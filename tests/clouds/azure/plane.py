@@ -8,12 +8,12 @@ from typing import Any
 
 from azure.core.credentials import AccessToken
 
-from providers.azure.calls import Calls
-from providers.azure.provider import AzureProvider
-from providers.azure.settings import PREFIX, AzureSettings
-from providers.contract import ControlPlane, Fault
-from providers.rate_limiter import RateLimiter
-from providers.settings import read_settings
+from autoscaler.providers.azure.calls import Calls
+from autoscaler.providers.azure.provider import AzureProvider
+from autoscaler.providers.azure.settings import PREFIX, AzureSettings
+from autoscaler.providers.contract import ControlPlane, Fault
+from autoscaler.providers.rate_limiter import RateLimiter
+from autoscaler.providers.settings import read_settings
 from tests.clouds.azure.region import GROUP, LOCATION, SUBSCRIPTION
 from tests.clouds.played import Region
 

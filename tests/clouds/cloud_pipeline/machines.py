@@ -14,8 +14,8 @@ from shlex import quote
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.serving import worker_boot
 from autoscaler.process import SystemRunner
-from providers.catalog import load_catalog
-from sge.admin import Administrator
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.sge.admin import Administrator
 from tests.clouds.cloud_pipeline.platform import Platform, Run
 from tests.clouds.machines import RealHosts
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import requests
 
-from providers.cloud_pipeline.provider import CloudPipelineProvider
-from providers.contract import ControlPlane, Fault
-from providers.rate_limiter import RateLimiter
-from providers.settings import read_settings
+from autoscaler.providers.cloud_pipeline.provider import CloudPipelineProvider
+from autoscaler.providers.contract import ControlPlane, Fault
+from autoscaler.providers.rate_limiter import RateLimiter
+from autoscaler.providers.settings import read_settings
 from tests.clouds.played import served
 
 

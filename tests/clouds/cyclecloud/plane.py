@@ -9,12 +9,12 @@ from typing import Any, ClassVar, cast
 import requests
 from requests.auth import HTTPBasicAuth
 
-from providers.contract import ControlPlane, Fault
-from providers.cyclecloud.provider import CycleCloudProvider
-from providers.cyclecloud.settings import CycleCloudSettings
-from providers.rate_limiter import RateLimiter
-from providers.rest import Limits, Rest
-from providers.settings import read_settings
+from autoscaler.providers.contract import ControlPlane, Fault
+from autoscaler.providers.cyclecloud.provider import CycleCloudProvider
+from autoscaler.providers.cyclecloud.settings import CycleCloudSettings
+from autoscaler.providers.rate_limiter import RateLimiter
+from autoscaler.providers.rest import Limits, Rest
+from autoscaler.providers.settings import read_settings
 from tests.clouds.cyclecloud.server import PASSWORD, USER
 
 PREFIX = "CP_CAP_AUTOSCALE_CYCLECLOUD_"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from providers.aws.provider import AwsProvider
-from providers.contract import CELL
-from providers.interface import Problem
+from autoscaler.providers.aws.provider import AwsProvider
+from autoscaler.providers.contract import CELL
+from autoscaler.providers.interface import Problem
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region, played
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from autoscaler.errors import SettingsError
-from providers.aws.calls import Calls
-from providers.aws.provider import AwsProvider
-from providers.aws.settings import AwsSettings
-from providers.catalog import load_catalog
-from providers.contract import CELL
-from providers.interface import Unreachable
-from providers.registry import oldest_price
-from providers.settings import read_settings
+from autoscaler.providers.aws.calls import Calls
+from autoscaler.providers.aws.provider import AwsProvider
+from autoscaler.providers.aws.settings import AwsSettings
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.contract import CELL
+from autoscaler.providers.interface import Unreachable
+from autoscaler.providers.registry import oldest_price
+from autoscaler.providers.settings import read_settings
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect, problems_but_prices

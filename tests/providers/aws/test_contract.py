@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.core.model.fleet import Bucket
-from providers.contract import CELL, ControlPlane, ProviderContract
-from providers.interface import LaunchOrder, Provider
+from autoscaler.providers.contract import CELL, ControlPlane, ProviderContract
+from autoscaler.providers.interface import LaunchOrder, Provider
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
 

@@ -10,8 +10,8 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 from botocore.parsers import ResponseParserError
 
-from providers.aws.errors import error_for, translated
-from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+from autoscaler.providers.aws.errors import error_for, translated
+from autoscaler.providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect, problems_but_prices

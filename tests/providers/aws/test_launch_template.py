@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from autoscaler.core.model.fleet import PriceType
-from providers.aws import tags
-from providers.aws.provider import AwsProvider
-from providers.contract import CELL
-from providers.interface import GROUP_ID, Refused
+from autoscaler.providers.aws import tags
+from autoscaler.providers.aws.provider import AwsProvider
+from autoscaler.providers.contract import CELL
+from autoscaler.providers.interface import GROUP_ID, Refused
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
 from tests.providers.aws.conftest import problems_but_prices
@@ -189,7 +189,7 @@ class TestTagsOfOneOrder:
     def test_old_launch_templates_are_deleted_a_few_at_a_time_when_a_new_one_is_made(
         self, region: Region, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("providers.aws.provider.MOST_SWEPT", 2)
+        monkeypatch.setattr("autoscaler.providers.aws.provider.MOST_SWEPT", 2)
         provider = AwsPlane(region, "ab").connect(CELL)
 
         def templates_after(disk: int) -> list[str]:

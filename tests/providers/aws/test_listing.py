@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from autoscaler.core.model.fleet import Ending, InstanceType, MachineState, Worker
-from providers.aws.catalogue import Prices
-from providers.aws.listing import worker
+from autoscaler.providers.aws.catalogue import Prices
+from autoscaler.providers.aws.listing import worker
 
 
 def listed(state: str = "terminated", *, code: str = "", message: str = "", transition: str = "") -> Worker:

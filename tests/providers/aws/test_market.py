@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.model.fleet import Bucket, PriceType
-from providers.aws.catalogue import catalog_prices
-from providers.aws.provider import AwsProvider
-from providers.cache import Cached
-from providers.catalog import load_catalog
-from providers.interface import Refused, Unreachable
+from autoscaler.providers.aws.catalogue import catalog_prices
+from autoscaler.providers.aws.provider import AwsProvider
+from autoscaler.providers.cache import Cached
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.interface import Refused, Unreachable
 from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect
 

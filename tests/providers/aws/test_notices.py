@@ -11,9 +11,9 @@ import boto3
 import pytest
 
 from autoscaler.core.model.fleet import PriceType
-from providers.aws.notices import WARNING, notice_of
-from providers.contract import CELL
-from providers.interface import Unreachable
+from autoscaler.providers.aws.notices import WARNING, notice_of
+from autoscaler.providers.contract import CELL
+from autoscaler.providers.interface import Unreachable
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect

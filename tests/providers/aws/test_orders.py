@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from autoscaler.core.model.fleet import Bucket, Ending, MachineState, PriceType
-from providers.aws import tags
-from providers.aws.provider import AwsProvider
-from providers.contract import CELL
-from providers.interface import (
+from autoscaler.providers.aws import tags
+from autoscaler.providers.aws.provider import AwsProvider
+from autoscaler.providers.contract import CELL
+from autoscaler.providers.interface import (
     GROUP_ID,
     Launched,
     LaunchOrder,

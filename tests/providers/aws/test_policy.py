@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from autoscaler.core.model.fleet import PriceType
-from providers.aws import tags
-from providers.contract import CELL
+from autoscaler.providers.aws import tags
+from autoscaler.providers.contract import CELL
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
 from tests.providers.aws.conftest import problems_but_prices

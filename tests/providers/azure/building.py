@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autoscaler.core.model.fleet import ANY, PriceType, Worker
-from providers.azure.provider import AzureProvider
-from providers.contract import CELL
-from providers.interface import LaunchOrder
+from autoscaler.providers.azure.provider import AzureProvider
+from autoscaler.providers.contract import CELL
+from autoscaler.providers.interface import LaunchOrder
 from tests.deadlines import wait_for
 
 SMALL = "Standard_D2s_v5"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from providers.azure.provider import AzureProvider
-from providers.contract import CELL
+from autoscaler.providers.azure.provider import AzureProvider
+from autoscaler.providers.contract import CELL
 from tests.clouds.azure.plane import AzurePlane
 from tests.clouds.played import Region, played
 

@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
 
+from autoscaler.providers.azure.calls import Calls
+from autoscaler.providers.azure.checks import NEEDED
+from autoscaler.providers.azure.errors import MachineExists, MachineUnknown, error_for, translated
+from autoscaler.providers.azure.machine import body
+from autoscaler.providers.azure.provider import AzureProvider
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.contract import CELL
+from autoscaler.providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+from autoscaler.providers.rate_limiter import RateLimiter
+from autoscaler.providers.registry import oldest_price
+from autoscaler.providers.settings import read_settings
 from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.store.store import Store
-from providers.azure.calls import Calls
-from providers.azure.checks import NEEDED
-from providers.azure.errors import MachineExists, MachineUnknown, error_for, translated
-from providers.azure.machine import body
-from providers.azure.provider import AzureProvider
-from providers.catalog import load_catalog
-from providers.contract import CELL
-from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
-from providers.rate_limiter import RateLimiter
-from providers.registry import oldest_price
-from providers.settings import read_settings
 from tests.clouds.azure.plane import AzurePlane
 from tests.clouds.azure.region import GROUP_PATH
 from tests.clouds.played import Region

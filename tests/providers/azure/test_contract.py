@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from providers.contract import CELL, ControlPlane, Fault, ProviderContract
-from providers.interface import LaunchOrder, OutOfCapacity, Provider
+from autoscaler.providers.contract import CELL, ControlPlane, Fault, ProviderContract
+from autoscaler.providers.interface import LaunchOrder, OutOfCapacity, Provider
 from tests.clouds.azure.plane import AzurePlane
 from tests.clouds.played import Region
 

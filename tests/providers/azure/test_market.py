@@ -8,10 +8,10 @@ import pytest
 
 from autoscaler.core.model.fleet import Bucket, PriceType
 from autoscaler.errors import SettingsError
-from providers.azure.prices import Price, ask_prices, offers, prices
-from providers.catalog import GIB, catalog_text, load_catalog
-from providers.contract import CELL
-from providers.interface import Unreachable
+from autoscaler.providers.azure.prices import Price, ask_prices, offers, prices
+from autoscaler.providers.catalog import GIB, catalog_text, load_catalog
+from autoscaler.providers.contract import CELL
+from autoscaler.providers.interface import Unreachable
 from tests.clouds.azure.plane import NOWHERE, AzurePlane
 from tests.clouds.played import Region
 from tests.providers.azure.conftest import Connect

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from autoscaler.core.model.fleet import PriceType
-from providers.azure.provider import AzureProvider
-from providers.contract import CELL, OTHER_CELL
-from providers.interface import OutOfCapacity, QuotaReached, Refused, Throttled, Unreachable
+from autoscaler.providers.azure.provider import AzureProvider
+from autoscaler.providers.contract import CELL, OTHER_CELL
+from autoscaler.providers.interface import OutOfCapacity, QuotaReached, Refused, Throttled, Unreachable
 from tests.clouds.azure.plane import AzurePlane
 from tests.clouds.azure.region import GROUP_PATH
 from tests.clouds.played import Region
@@ -205,7 +205,7 @@ def test_an_order_repeated_after_a_machine_was_lost_gives_the_same_ids(plane: Az
 def test_an_order_is_refused_if_another_cell_has_a_machine_of_that_name(
     plane: AzurePlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("providers.azure.tags.names", lambda order: ("taken",))
+    monkeypatch.setattr("autoscaler.providers.azure.tags.names", lambda order: ("taken",))
     theirs = plane.connect(OTHER_CELL)
     order = an_order(theirs)
     theirs.launch(type(order)(**{**_fields(order), "cell": OTHER_CELL}))

@@ -8,9 +8,9 @@ import pytest
 import requests
 
 from autoscaler.core.model.fleet import MachineState, PriceType, Worker
-from providers.azure.provider import STATUS_AGE, AzureProvider
-from providers.contract import CELL
-from providers.interface import Refused, Unreachable
+from autoscaler.providers.azure.provider import STATUS_AGE, AzureProvider
+from autoscaler.providers.contract import CELL
+from autoscaler.providers.interface import Refused, Unreachable
 from tests.clouds.azure.plane import AzurePlane
 from tests.clouds.played import Region
 from tests.providers.azure.building import SMALL, an_order, the_worker, until
