@@ -133,7 +133,7 @@ class Observer:
         read = self.stopwatch()
         # After the listing: an order that is answered meanwhile then has ids that are not in the listing, and still
         # counts.
-        fleet = self._fleet(listed, now)
+        fleet = self._fleet(listed, requests, now)
         cluster = cluster_from(outputs, zone=self.zone, now=now)
         fleet = fleet if self.rule_files is None else self.rule_files.sized(fleet)
         fleet = _with_notices(fleet, reported_notices(cluster.hosts, fleet.workers))
@@ -187,24 +187,26 @@ class Observer:
             return note
         return replace(note, seen_disabled=journal.carried_out(Disable.kind, worker_id, note.disabled_at))
 
-    def _fleet(self, listed: Listing, now: float) -> Fleet:
+    def _fleet(self, listed: Listing, requests: Requests, now: float) -> Fleet:
         policy, journal = self.policy, self.store.journal
         longest_rest = max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
         return Fleet(
             workers=_in_groups(listed.workers, journal.groups()),
             buckets=listed.buckets,
-            orders=self._orders(now),
+            orders=self._orders(requests, now),
             failures=journal.failures(now - longest_rest),
             enrols_itself=self.provider.enrols_itself,
             interruptions=listed.interruptions,
             refused_ends=journal.refused_ends([worker.id for worker in listed.workers if worker.exists]),
         )
 
-    def _orders(self, now: float) -> tuple[Order, ...]:
-        """Orders that may still bring workers. If the clock was set back, old orders seem new again: machines with an
-        end in the future came and went, and do not come again.
+    def _orders(self, requests: Requests, now: float) -> tuple[Order, ...]:
+        """Orders that may still bring workers, and those for created nodes whose worker is not noted yet: however long
+        nothing could be observed since, a node gets no second machine. If the clock was set back, old orders seem new
+        again: machines with an end in the future came and went, and do not come again.
         """
-        records = self.store.journal.orders(now - self.policy.order_grace)
+        nodes = {node.id for node in requests.nodes if node.worker_id is None}
+        records = self.store.journal.orders(now - self.policy.order_grace, nodes)
         orders = tuple(order for record in records for order in record.as_orders())
         if not any(order.ids for order in orders):
             return orders

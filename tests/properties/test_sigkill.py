@@ -76,6 +76,8 @@ class Scenario:
     long: bool = False
     starts: int = 1
     """So often a job may be started."""
+    machines: int | None = None
+    """So many machines are launched in all, killed or not."""
     shows: frozenset[Code] = frozenset()
     """Codes of reasons that the journal must have in the end: without them it does not show what its name says."""
 
@@ -130,6 +132,15 @@ def _a_node_is_ended(world: World) -> None:
         if node.worker_id is not None:
             store.nodes.end(node.id, at=world.clock.now, by="ann")
     store.close()
+
+
+def _blind_after_its_launch(world: World) -> None:
+    """No pass succeeds from the first launch on for longer than an order's grace; then somebody ends the node."""
+    first = next(iter(world.cloud.machines.values()), None)
+    if first is not None and world.clock.now - first.created_at < POLICY.order_grace:
+        world.clock.now += POLICY.order_grace
+    elif first is not None and world.clock.now - first.created_at > POLICY.order_grace + 100:
+        _a_node_is_ended(world)
 
 
 def _a_node_never_joins(world: World) -> None:
@@ -233,6 +244,7 @@ SCENARIOS = (
     Scenario("a job is asked about and deleted", _too_large, decide=_asks_and_deletes, killed=1),
     Scenario("requests lapse", _requests_expire),
     Scenario("a node is created and ended", _a_node_is_created, _a_node_is_ended),
+    Scenario("a node is ordered before a long outage", _a_node_is_created, _blind_after_its_launch, machines=1),
     Scenario(
         "a node fails and is tried again",
         _a_node_never_joins,
@@ -375,6 +387,8 @@ class ScenarioRun:
         self.wrong += [f"no action had the reason {code}" for code in self.scenario.shows if f'"{code}"' not in actions]
         if left := left_over(world, self.loop):
             self.wrong.append(f"leaked: {left}")
+        if self.scenario.machines not in (None, self.launched):
+            self.wrong.append(f"launched {self.launched} instead of {self.scenario.machines}")
         if (deleted := sum(job.deleted for job in world.cluster.jobs)) != self.scenario.killed:
             self.wrong.append(f"{deleted} jobs were deleted")
         if silent := [job.number for job in world.cluster.jobs if job.deleted and not job.context]:
