@@ -35,6 +35,7 @@ SWEEP_EVERY = 10.0
 """Seconds between two attempts to delete the leftovers of groups."""
 SWEEP_ANYWAY = 600.0
 """Seconds between two searches for leftovers of groups, in case a person removed their last host."""
+NOT_ALLOWED = "the provider raised an error that its contract does not allow"
 FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
 """Seconds until an order without an answer is requested again, doubled each time."""
 
@@ -273,7 +274,7 @@ class Actor:
     def _ended(self, future: Future[None]) -> None:
         """Runs on any thread. A provider's defect is logged and counts as no answer; then the loop is woken."""
         if error := future.exception():
-            log.error("the provider raised an error that its contract does not allow", exc_info=error)
+            log.error(NOT_ALLOWED, exc_info=error)
         self._on_late()
 
     def _order(self, order_id: str) -> None:
@@ -307,7 +308,15 @@ class Actor:
                 self._done.put((call.name, self._journal(call.item, outcome)))
             return
         for call in calls:
-            self._done.put((call.name, self._journal(call.item, execute(call.action, self._context, seen))))
+            self._done.put((call.name, self._journal(call.item, self._executed(call.action, seen))))
+
+    def _executed(self, action: OfProvider, seen: Seen) -> Outcome:
+        """A provider's defect in one call keeps no other call of its thread from being made."""
+        try:
+            return execute(action, self._context, seen)
+        except Exception as error:
+            log.exception(NOT_ALLOWED)
+            return Outcome(action, Result.FAILED, f"{NOT_ALLOWED}: {error!r}")
 
 
 def _goes_together(action: Action) -> bool:

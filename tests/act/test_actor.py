@@ -16,7 +16,7 @@ from autoscaler.core.model.fleet import FailureKind, InstanceType, MachineState,
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.workers.phases import Phase
 from autoscaler.errors import CommandTimedOut
-from autoscaler.providers.interface import Launched, LaunchOrder, Refused
+from autoscaler.providers.interface import Launched, LaunchOrder, Refused, Unreachable
 from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.store.journal import Result
 from autoscaler.store.observations import LastObservation, SeenWorker
@@ -147,6 +147,44 @@ def test_terminating_a_machine_that_never_joined_records_its_console_and_a_failu
     )
 
 
+@pytest.mark.parametrize("defect", (KeyError("Output"), UnicodeError("odd bytes"), Unreachable("no answer")))
+def test_a_console_that_raises_keeps_no_machine_from_being_ended(bench: Bench, defect: Exception) -> None:
+    def raises(worker_id: str) -> str:
+        raise defect
+
+    bench.provider.console = raises  # type: ignore[method-assign]
+    never = [Terminate(f"fake-00000{n}", f"fake-{n}", REASON, failure=FailureKind.BOOT) for n in (1, 2)]
+    outcomes = bench.act(*never)
+    assert [outcome.result for outcome in outcomes] == [Result.DONE, Result.DONE]
+    assert (bench.cloud.living("tag"), "cannot be read" in outcomes[0].message) == ([], True)
+
+
+def test_a_defect_in_one_call_does_not_keep_the_others_of_its_thread(bench: Bench) -> None:
+    """Each of ten machines that never joined is ended by a call of its own, on fewer threads."""
+    asked = list[str]()
+
+    def terminate(ids: Sequence[str]) -> None:
+        asked.extend(ids)
+        if "i-0" in ids:
+            raise KeyError("State")
+
+    bench.provider.terminate = terminate  # type: ignore[method-assign]
+    outcomes = bench.act(*(Terminate(f"i-{n}", None, REASON, failure=FailureKind.BOOT) for n in range(10)))
+    failed = [o.action.worker_id for o in outcomes if o.result is Result.FAILED and isinstance(o.action, Terminate)]
+    assert (sorted(asked), failed) == ([f"i-{n}" for n in range(10)], ["i-0"])
+
+
+def test_only_machines_without_an_answer_have_failed_to_end(bench: Bench) -> None:
+    def terminate(ids: Sequence[str]) -> None:
+        error = Unreachable("fake-000002 is not visible yet")
+        error.ids = ("fake-000002",)
+        raise error
+
+    bench.provider.terminate = terminate  # type: ignore[method-assign]
+    done = results(bench, Terminate("fake-000001", "fake-1", REASON), Terminate("fake-000002", "fake-2", REASON))
+    assert done == [("Terminate", Result.DONE), ("Terminate", Result.FAILED)]
+
+
 def test_a_termination_without_an_answer_has_failed_and_can_be_repeated(bench: Bench) -> None:
     bench.cloud.faults.unreachable = 1
     bench.provider.workers = list  # type: ignore[method-assign] # the listing would use the fault up
@@ -230,7 +268,7 @@ def test_workers_that_never_joined_are_terminated_by_at_most_eight_threads(tmp_p
     threads: list[str] = []
 
     def executor(call: Callable[[], Value], name: str) -> Future[Value]:
-        threads.append(name)
+        threads.extend([name] if name.startswith("provider-") else [])
         return at_once(call, name)
 
     bench = Bench(tmp_path, executor)

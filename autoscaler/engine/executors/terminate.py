@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from autoscaler.core.actions import Terminate
 from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.errors import AutoscalerError
-from autoscaler.providers.interface import HasConsole, ProviderError, Refused
+from autoscaler.providers.interface import HasConsole, ProviderError, Refused, Unreachable
 from autoscaler.store.journal import Outcome, Result
 
 KEPT = 2000
 """Characters of a console that are kept."""
+CONSOLE_PATIENCE = 30.0
+
+log = logging.getLogger(__name__)
 
 
 def terminate_all(actions: Sequence[Terminate], context: ExecutionContext, seen: Seen) -> list[Outcome]:
     """Terminate machines by few calls; the provider refuses ids that do not carry our tag.
 
     Returns one outcome each, in their order. If the provider refuses, each half is tried separately, so that a
-    protected machine does not keep the others. If there is no answer, a later plan, which still observes the machine,
-    tries again.
+    protected machine does not keep the others. Where there is no answer, a later plan, which still observes the
+    machine, tries again.
     """
     words = [_noted(action, context, seen) for action in actions]
     refused = _end([action.worker_id for action in actions], context)
@@ -40,7 +44,8 @@ def _end(ids: Sequence[str], context: ExecutionContext) -> dict[str, tuple[Resul
         half = len(ids) // 2
         return {**_end(ids[:half], context), **_end(ids[half:], context)}
     except AutoscalerError as error:
-        return dict.fromkeys(ids, (Result.FAILED, str(error)))
+        without_answer = error.ids if isinstance(error, Unreachable) and error.ids else ids
+        return dict.fromkeys(without_answer, (Result.FAILED, str(error)))
     return {}
 
 
@@ -56,11 +61,20 @@ def _noted(action: Terminate, context: ExecutionContext, seen: Seen) -> str:
 
 
 def _console_of(action: Terminate, context: ExecutionContext) -> str:
-    """The last console output of a machine that never joined: often the only trace of the cause."""
-    if not isinstance(context.provider, HasConsole):
+    """The last console output of a machine that never joined: often the only trace of the cause. Whatever goes wrong
+    with it, the machine is ended.
+    """
+    provider = context.provider
+    if not isinstance(provider, HasConsole):
         return "never joined"
     try:
-        printed = context.provider.console(action.worker_id).rstrip()
+        read = context.executor(lambda: str(provider.console(action.worker_id)).rstrip(), "console")
+        printed = read.result(CONSOLE_PATIENCE)
+    except TimeoutError:
+        return f"never joined; its console was not read within {CONSOLE_PATIENCE:g} s"
     except ProviderError as error:
         return f"never joined; its console cannot be read: {error}"
+    except Exception as error:
+        log.exception("the console of %s raised an error that the provider's contract does not allow", action.worker_id)
+        return f"never joined; its console cannot be read: {error!r}"
     return f"never joined; it printed last: {printed[-KEPT:]}" if printed else "never joined; it printed nothing"
