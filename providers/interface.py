@@ -17,6 +17,7 @@ from autoscaler.providers.catalog import Offer
 
 __all__ = [
     "GROUP_ID",
+    "Chooses",
     "HasCallBudget",
     "HasCatalog",
     "HasConsole",
@@ -78,6 +79,9 @@ class Unreachable(ProviderNotObservable, ProviderError):
     The call may or may not have had its effect: the loop keeps the order open and observes again.
     """
 
+    ids: tuple[str, ...] = ()
+    """Of `terminate`, if only these machines have no answer, and all others are ended."""
+
     @classmethod
     def of(cls, error: ProviderError) -> Unreachable:
         """A listing that is not whole does not count, whatever the reason."""
@@ -123,6 +127,12 @@ class LaunchOrder:
     key: str = field(default="", repr=False)
     """The secret of the order, if its machines read that in their own metadata; '' if there is none, or the boot script
     contains it.
+    """
+    chosen: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """What the provider chose for this order (`Chooses`), as it stands in the journal."""
+    asked_before: bool = False
+    """Whether an earlier request under this token, perhaps by an earlier process, got no answer and may have been
+    carried out. A provider whose cloud knows no tokens makes nothing until that surely shows in a listing.
     """
 
 
@@ -181,12 +191,26 @@ class Provider(Protocol):
     def terminate(self, ids: Sequence[str]) -> None:
         """End these machines, disks and addresses included.
 
-        Missing machines count as done; an id that is not this cell's is refused.
+        Missing machines count as done; an id that is not this cell's is refused. One that cannot be ended yet never
+        keeps the others: then Unreachable names it (`Unreachable.ids`).
         """
         ...
 
     def check(self) -> Sequence[Problem]:
         """Find what would fail: credentials, network, image, permissions. Changes nothing."""
+        ...
+
+
+@runtime_checkable
+class Chooses(Protocol):
+    """A provider that chooses by its present settings what a request contains and a repetition must not change, such
+    as subnets.
+    """
+
+    def choose(self, order: LaunchOrder) -> Mapping[str, str]:
+        """The choices for a new order. They are journalled before its first request, and every request of it has them
+        as `order.chosen`, whatever the settings are by then. Raises as `launch` does.
+        """
         ...
 
 

@@ -376,9 +376,18 @@ class Journal(Table):
         """Store a provider's final answer to one attempt.
 
         If all of a set was requested, and any of it gave an id, the order is closed as accepted. It is not requested
-        again, so the exact request is dropped.
+        again, so the exact request is dropped. Of two answers (one came late, or was read off a listing meanwhile) the
+        first stands, and the later one only adds ids: no worker of an order is ever forgotten.
         """
         with self._database.transaction():
+            answered = self._database.row(
+                "SELECT ids FROM attempts WHERE token = ? AND answered_at IS NOT NULL", (token,)
+            )
+            if answered is not None:
+                known = json.loads(answered["ids"])
+                both = [*known, *(each for each in ids if each not in known)]
+                self._database.execute("UPDATE attempts SET ids = ? WHERE token = ?", (encoding.write(both), token))
+                return
             self._database.execute(
                 f"UPDATE attempts SET answered_at = ?, ids = ?, message = ?, {_SHORT} WHERE token = ?",
                 (at, encoding.write(list(ids)), message, token),

@@ -18,6 +18,7 @@ from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.actor import Actor
 from autoscaler.engine.execution import ExecutionContext, Groups
+from autoscaler.engine.executors.launch import give_up, recover
 from autoscaler.engine.job_owners import Nobody, Owners
 from autoscaler.providers.catalog import load_catalog
 from autoscaler.providers.fake import FakeCloud, FakeProvider, FakeSettings, Faults
@@ -59,7 +60,7 @@ class Bench:
         self.restart()
 
     def restart(self, on_late: Callable[[], None] = lambda: None) -> None:
-        context = ExecutionContext(
+        self.context = ExecutionContext(
             Administrator(self.grid_engine),
             self.provider,
             self.store,
@@ -73,7 +74,7 @@ class Bench:
             groups=self.groups,
             batches=Batches(Administrator(self.grid_engine)),
         )
-        self.actor = Actor(context, patience=0.0, on_late=on_late)
+        self.actor = Actor(self.context, patience=0.0, on_late=on_late)
 
     def act(self, *actions: Action, carry_on: Callable[[], bool] = lambda: True) -> list[Outcome]:
         journalled = self.store.accept(Plan(actions, Memory()), pass_number=1, at=self.now)
@@ -227,6 +228,63 @@ def test_a_throttled_order_stays_open_if_an_earlier_call_lost_its_answer(bench: 
     after = bench.states
     bench.resume(60.0)
     assert (after, bench.states, len(bench.cloud.machines)) == ([OrderState.SENT], [OrderState.ACCEPTED], 2)
+
+
+def test_a_refused_order_stays_open_if_an_earlier_call_lost_its_answer(bench: Bench) -> None:
+    """The refusal (as of credentials that have expired since) speaks of the second call alone."""
+    bench.cloud.faults.lost_answers, bench.cloud.faults.listing_lag = 1, 600.0
+    bench.act(launch("m5.large"))
+    bench.cloud.faults.refused = "you are not authorised"
+    bench.resume(60.0)
+    after, said = bench.states, bench.store.journal.orders(0)[0].as_orders()[0].said
+    bench.cloud.faults.refused = None
+    bench.resume(60.0)
+    assert (after, said, bench.states, len(bench.cloud.machines)) == (
+        [OrderState.SENT],
+        "you are not authorised",
+        [OrderState.ACCEPTED],
+        2,
+    )
+
+
+def test_a_repeated_order_says_so_and_has_the_choices_of_the_first_request(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider's settings may be others by then, and so may its process be."""
+    asked, subnets = list[tuple[bool, dict[str, str]]](), iter(("a b", "a"))
+
+    def launch_(order: LaunchOrder) -> Launched:
+        asked.append((order.asked_before, dict(order.chosen)))
+        raise Unreachable("the answer was lost")
+
+    monkeypatch.setattr(bench.provider, "launch", launch_)
+    monkeypatch.setattr(bench.provider, "choose", lambda order: {"subnets": next(subnets)}, raising=False)
+    bench.act(launch("m5.large"))
+    bench.restart()
+    bench.resume(60.0)
+    assert asked == [(False, {"subnets": "a b"}), (True, {"subnets": "a b"})]
+
+
+def test_a_real_answer_is_not_replaced_by_one_read_off_a_listing(bench: Bench) -> None:
+    """The loop read the order before its answer came, and finds fewer workers in a listing that lags."""
+    bench.act(launch("m5.large"))
+    (record,) = bench.store.journal.orders(0)
+    (attempt,) = record.attempts
+    assert len(attempt.ids) == 2
+    stale = replace(record, attempts=(replace(attempt, answered_at=None, ids=()),), closed=False)
+    give_up(stale, bench.listing()[:1], bench.context)
+    recover(stale, [], bench.context)
+    assert bench.store.journal.orders(0)[0].attempts == (attempt,)
+
+
+def test_an_answer_that_comes_after_its_order_was_given_up_adds_its_workers(bench: Bench) -> None:
+    bench.cloud.faults.lost_answers = 1
+    bench.act(launch("m5.large"))
+    (record,) = bench.store.journal.orders(0)
+    ids = sorted(bench.cloud.machines)
+    give_up(record, bench.listing()[:1], bench.context)
+    bench.store.journal.answer(record.attempts[0].token, ids=ids, failures=(), message="", at=bench.now)
+    assert sorted(bench.store.journal.orders(0)[0].attempts[0].ids) == ids
 
 
 def test_a_throttled_order_stays_open_if_the_process_died_in_its_first_call(

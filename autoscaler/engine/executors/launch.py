@@ -7,11 +7,13 @@ missing, after a crash or a time-out, is requested again: the same token never m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, FailureKind, LaunchFailure, Worker
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.providers.interface import (
     GROUP_ID,
+    Chooses,
     Launched,
     LaunchOrder,
     OutOfCapacity,
@@ -35,13 +37,14 @@ def request_offers(record: OrderRecord, context: ExecutionContext) -> tuple[Resu
     for step in range(record.due, len(record.steps)):
         number, offer = record.steps[step]
         order, kind = _request_of(record, number, offer, context), record.candidates[number].offers[offer].type.name
-        if not context.store.journal.send(order, number, context.clock(), offer=offer):
-            return Result.FAILED, "given up before it was requested"
-        # An earlier call under this token got no answer: the order may have been made. Only `Throttled` leaves that
-        # open, since it speaks of this call alone. The same token gives the same workers, so an order that was made is
-        # not answered by a shortfall or a refusal.
+        # An earlier call under this token got no answer: the order may have been made. `Throttled` and `Refused` leave
+        # that open, since they speak of this call alone. The same token gives the same workers, so an order that was
+        # made is not answered by a shortfall.
         in_doubt = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
         try:
+            order = replace(order, asked_before=True) if in_doubt else _with_choices(order, context)
+            if not context.store.journal.send(order, number, context.clock(), offer=offer):
+                return Result.FAILED, "given up before it was requested"
             launched = context.provider.launch(order)
         except (OutOfCapacity, QuotaReached) as error:
             launched = Launched((), tuple((bucket.key, error) for bucket in order.buckets))
@@ -49,7 +52,7 @@ def request_offers(record: OrderRecord, context: ExecutionContext) -> tuple[Resu
             return Result.UNDER_WAY, str(error)
         except (Throttled, Refused) as error:
             throttled = isinstance(error, Throttled)
-            if throttled and in_doubt:
+            if in_doubt:
                 return Result.UNDER_WAY, str(error)
             _close(record, order, error, order.buckets[:1] if throttled else order.buckets, context)
             if given:
@@ -134,6 +137,11 @@ def _request_of(record: OrderRecord, number: int, place: int, context: Execution
         settings=context.array_settings(record.node_array),
         key=context.order_key(record),
     )
+
+
+def _with_choices(order: LaunchOrder, context: ExecutionContext) -> LaunchOrder:
+    provider = context.provider
+    return replace(order, chosen=dict(provider.choose(order))) if isinstance(provider, Chooses) else order
 
 
 def _close(
