@@ -57,6 +57,7 @@ def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[
             reservation=int(_value(block, b"JB_ar") or b"0") or None,
             ckpt=_word(block, b"JB_checkpoint_name"),
             immediate=bool(int(_value(block, b"JB_type") or b"0") & _IMMEDIATE),
+            account=_word(block, b"JB_account"),
         )
     return details
 

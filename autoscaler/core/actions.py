@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeVar
 
 from autoscaler.core.model.cluster import JobRequest
-from autoscaler.core.model.fleet import Assignment, Bucket, FailureKind, InstanceType
+from autoscaler.core.model.fleet import Assignment, Bucket, FailureKind, InstanceType, OrderedFor
 from autoscaler.core.model.reasons import Reason
 
 
@@ -160,6 +160,8 @@ class Launch(ActionKind, kind="launch", order=50, verb="launching", calls_provid
     """Whether they are for the shortfall of request sets, not for the queues' demand."""
     assignment: Annotated[Assignment, ENGINE_ONLY] = ()
     """The job categories whose tasks the first set would serve; empty if no job needs the workers."""
+    ordered_for: Annotated[tuple[OrderedFor, ...], ENGINE_ONLY] = ()
+    """The owners of these tasks."""
 
     @property
     @also_in_json

@@ -11,7 +11,7 @@ from autoscaler.core.capacity.forecast import Forecast
 from autoscaler.core.capacity.supply import Supply
 from autoscaler.core.facts.facts import Facts, facts_of, prepared
 from autoscaler.core.joining.joining import join
-from autoscaler.core.limits.circuit_breaker import tripped
+from autoscaler.core.limits.circuit_breaker import too_many_kills, tripped
 from autoscaler.core.limits.protected_mode import Protection, protect
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.outcome.decisions import Decisions
@@ -40,18 +40,30 @@ def plan(snapshot: Snapshot) -> Plan:
     breaker on, which then stays on. Deleting actions instead would leave their memory behind (docs/decisions/0049).
     """
     facts = facts_of(prepared(snapshot))
-    snapshot, brake = facts.snapshot, snapshot.memory.brake
-    decided = _decide(facts, brake)
+    snapshot = facts.snapshot
+    brake, kills_stopped = snapshot.memory.brake, snapshot.memory.kills_stopped
+    decided = _decide(facts, brake, kills_stopped)
     if brake is not None:
         return decided
     memory, limits, resumed_at = decided.memory, snapshot.policy.brake, snapshot.overrides.resumed_at
+    several = len(memory.owners) > 1
     brake = tripped(
-        limits, memory.removals, snapshot.now, resumed_at, kills=memory.kills, helped_no_job=memory.unhelpful
+        limits,
+        memory.removals,
+        snapshot.now,
+        resumed_at,
+        kills=memory.kills,
+        helped_no_job=memory.unhelpful,
+        several_owners=several,
     )
-    return decided if brake is None else _decide(facts.with_brake(brake), brake)
+    if several and kills_stopped is None:
+        kills_stopped = too_many_kills(limits, memory.kills, snapshot.now, resumed_at)
+    if (brake, kills_stopped) == (None, snapshot.memory.kills_stopped):
+        return decided
+    return _decide(facts if brake is None else facts.with_brake(brake), brake, kills_stopped)
 
 
-def _decide(facts: Facts, brake: Reason | None) -> Plan:
+def _decide(facts: Facts, brake: Reason | None, kills_stopped: Reason | None) -> Plan:
     # If the limits are reached and waiting jobs need stronger workers, one replaces a weaker worker.
     supply, forecast = facts.forecast(under_way(facts.snapshot.memory.swaps))
     serving = judge_serving(facts, supply, forecast)
@@ -74,8 +86,19 @@ def _decide(facts: Facts, brake: Reason | None) -> Plan:
     )
     launches, protection = _launches(facts, supply, forecast, serving, swaps)
     # Jobs that may be unsatisfiable: Grid Engine is asked, and only on proof they are deleted or held.
-    unsatisfiable = judge_unsatisfiable(facts.snapshot, facts.observed, facts.demand, forecast.results, facts.blocked)
-    return outcome_of(facts, Decisions(brake, operations, supply, forecast, swaps, launches, protection, unsatisfiable))
+    held_back = facts.blocked or kills_stopped
+    unsatisfiable = judge_unsatisfiable(
+        facts.snapshot,
+        facts.observed,
+        facts.demand,
+        forecast.results,
+        held_back,
+        several_owners=len(facts.owners) > 1,
+    )
+    decisions = Decisions(
+        brake, kills_stopped, operations, supply, forecast, swaps, launches, protection, unsatisfiable
+    )
+    return outcome_of(facts, decisions)
 
 
 def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> list[WorkerStep]:

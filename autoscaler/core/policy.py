@@ -149,10 +149,20 @@ class LostJobs(StrEnum):
     """It is started again all the same."""
 
 
+class OwnerKind(StrEnum):
+    """What tells the owners of jobs apart, where what one of them causes must not change what others get."""
+
+    USER = "user"
+    PROJECT = "project"
+    """A job without a project counts for its user."""
+    ACCOUNT = "account"
+    """`qsub -A`, which users choose, unless a JSV checks it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Brake:
     """The circuit breaker: if more than this happens within `window` seconds, it stops the autoscaler until a person
-    resumes.
+    resumes. Where jobs have several owners, what the one of them caused who caused most does not count.
     """
 
     window: float = 600.0
@@ -160,7 +170,7 @@ class Brake:
     """Limits the rate of all launches. Only launches that helped no job trip the circuit breaker."""
     max_removals: int | None = 200
     max_kills: int | None = 50
-    """Jobs deleted or held as unsatisfiable."""
+    """Jobs deleted or held as unsatisfiable. Where jobs have several owners: of each of them, which stops only that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +182,7 @@ class Policy:
     master: str
     """The master's host name as Grid Engine prints it."""
     brake: Brake = Brake()
+    owner: OwnerKind = OwnerKind.USER
     batch_delay: float = 10.0
     """Least time between two launches of one node array, so that a burst of events is not a burst of launches."""
     order_grace: float = 600.0

@@ -26,6 +26,7 @@ from autoscaler.core.model.fleet import (
     LaunchFailure,
     MachineState,
     Order,
+    OrderedFor,
     OrderState,
     PriceType,
     RefusedEnd,
@@ -119,6 +120,7 @@ class OrderEntry(_Priced):
     asked: bool = False
     planned_at: Time | None = Field(default=None, description="Time at which the pass planned it; null: not known.")
     assignment: Assignment = ()
+    ordered_for: tuple[OrderedFor, ...] = ()
 
 
 class FailureEntry(_Kind):

@@ -33,6 +33,7 @@ OF_USERS = frozenset({"owner", "owners", "user", "users", "by", "who", "paused_b
 OF_HOSTS = frozenset({"host", "hosts", "hostname"})
 """Fields of JSON that hold names of hosts."""
 _OF_GROUPS = frozenset({"group_id", "placement_group"})
+_OF_ACCOUNTS = frozenset({"account"})
 _OF_PROJECTS = frozenset({"project", "projects"})
 OWN_SETS = re.compile(r"standard|policy:.*")
 """Names of request sets that are ours."""
@@ -84,6 +85,7 @@ def names_in(record: Path, snapshot: Snapshot) -> dict[str, list[str]]:
         found["user"] += _values(document, OF_USERS)
         found["host"] += _values(document, OF_HOSTS)
         found["project"] += _values(document, _OF_PROJECTS)
+        found.setdefault("account", []).extend(_values(document, _OF_ACCOUNTS))
         found.setdefault("placement-group", []).extend(_values(document, _OF_GROUPS))
     for budget in snapshot.policy.budgets:
         found.get(budget.whose, []).append(budget.name)

@@ -166,8 +166,9 @@ class Observer:
         if written_at is not None and written_at == memory.looked_at:  # the last pass wrote
             unwritten = self.store.journal.unwritten(written_at)
             memory = replace(memory, waiting_notes=with_failures(memory, unwritten))
-        if memory.brake is not None and resumed_at is not None and resumed_at > self.store.memory.saved_at:
-            return replace(memory, brake=None)
+        stopped = memory.brake is not None or memory.kills_stopped is not None
+        if stopped and resumed_at is not None and resumed_at > self.store.memory.saved_at:
+            return replace(memory, brake=None, kills_stopped=None)
         return memory
 
     def _as_done(self, worker_id: str, note: WorkerNote) -> WorkerNote:

@@ -312,10 +312,14 @@ MOMENTS = tuple(
 )
 
 
+_NOT_SHOWN = frozenset({"host", "bucket", "ordered_for"})
+"""The last names owners of jobs, whom only they may see where details are their owners'."""
+
+
 def _remembered(plan: Plan, worker_id: str | None, zone: tzinfo | None) -> dict[str, Any] | None:
     note = plan.memory.workers.get(worker_id) if worker_id else None
     if note is None:
         return None
-    remembered = {name: value for name, value in asdict(note).items() if name not in ("host", "bucket")}
+    remembered = {name: value for name, value in asdict(note).items() if name not in _NOT_SHOWN}
     remembered["quarantined"] = None if note.quarantined is None else text(note.quarantined)
     return remembered | {name: at_zone(remembered[name], zone) for name in MOMENTS if remembered[name] is not None}

@@ -110,6 +110,7 @@ class Settings:
             ),
             "master": master,
             "brake": Brake(process.brake_window, process.brake_launches, process.brake_removals, process.brake_kills),
+            "owner": process.job_owner,
             "currency": currency,
             "budgets": budgets(process),
             "rules": None,  # the setting of this name is a path; `rule_files` reads it

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from autoscaler.core.cost.spending import Budget, BudgetAction, Whose
-from autoscaler.core.policy import DeadlockAnswer, LostJobs
+from autoscaler.core.policy import DeadlockAnswer, LostJobs, OwnerKind
 from autoscaler.settings.rows import AtLeastOne, Count, Positive, Seconds, Section, of_platform, setting, without_effect
 
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
@@ -247,13 +247,21 @@ class Process(Section):
         "CP_CAP_AUTOSCALE_BRAKE_REMOVALS",
         200,
         "If more workers than this are removed in the window, the circuit breaker stops launches and removals until "
-        "`resume`.",
+        "`resume`. If jobs have several owners, workers that were launched for the one who caused most do not count.",
     )
     brake_kills: AtLeastOne | None = setting(
         "CP_CAP_AUTOSCALE_BRAKE_KILLS",
         50,
-        "If more jobs than this are deleted or held as unsatisfiable in the window, the circuit breaker stops "
-        "launches and removals until `resume`.",
+        "Most jobs of one owner that are deleted or held as unsatisfiable in the window; further ones wait. If jobs of "
+        "all others are more than this, none are deleted or held until `resume`. In a cell of one owner the circuit "
+        "breaker then stops launches and removals too.",
+    )
+    job_owner: OwnerKind = setting(
+        "CP_CAP_AUTOSCALE_JOB_OWNER",
+        OwnerKind.USER,
+        "What tells the owners of jobs apart: `user`, `project` or `account` (`qsub -A`). What one owner causes is "
+        "counted for that owner, and does not change what others get. A job without a project or account counts for "
+        "its user. Users choose the account: take it only if a JSV checks it.",
     )
     detail_lookups: AtLeastOne = setting(
         "CP_CAP_AUTOSCALE_DETAIL_LOOKUPS", 200, "Most jobs in the one `qstat -j` of a pass."

@@ -71,6 +71,7 @@ RENT: Migration = (
     "CREATE INDEX lifetimes_by_end ON lifetimes(ended_at)",
     "CREATE TABLE lifetimes_seen (only INTEGER PRIMARY KEY CHECK (only = 1), at REAL NOT NULL) STRICT",
 )
+FOR_WHOM: Migration = ("ALTER TABLE lifetimes ADD COLUMN ordered_for TEXT NOT NULL DEFAULT '[]'",)
 
 
 @dataclass(frozen=True, slots=True)

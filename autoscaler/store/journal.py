@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, get_args
 
 from autoscaler.core.actions import Action, Enrol, JobAction, Launch, LaunchSet, Offer, TellWaiting, Terminate
-from autoscaler.core.model.fleet import Assignment, LaunchFailure, Order, OrderState, RefusedEnd
+from autoscaler.core.model.fleet import Assignment, LaunchFailure, Order, OrderedFor, OrderState, RefusedEnd
 from autoscaler.providers.interface import LaunchOrder
 from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table
@@ -97,6 +97,7 @@ AGAIN_AT_AND_RETRY_AT: Migration = (
 )
 OFFER: Migration = ("ALTER TABLE attempts ADD COLUMN offer INTEGER NOT NULL DEFAULT 0",)
 ASSIGNMENT: Migration = ("ALTER TABLE orders ADD COLUMN assignment TEXT NOT NULL DEFAULT '[]'",)
+ORDERED_FOR: Migration = ("ALTER TABLE orders ADD COLUMN ordered_for TEXT NOT NULL DEFAULT '[]'",)
 
 
 _SHORT = "asked = json_set(asked, '$.boot_script', '', '$.key', '', '$.buckets', json('[]'))"
@@ -178,6 +179,8 @@ class OrderRecord:
     """Whether it is for the shortfall of request sets."""
     assignment: Assignment = ()
     """The job categories that it is for."""
+    ordered_for: tuple[OrderedFor, ...] = ()
+    """The owners of their tasks."""
 
     @property
     def steps(self) -> tuple[tuple[int, int], ...]:
@@ -238,6 +241,7 @@ class OrderRecord:
             asked_again_at=attempt.again_at if waits and attempt else None,
             planned_at=self.ordered_at,
             assignment=self.assignment,
+            ordered_for=self.ordered_for,
         )
 
 
@@ -257,7 +261,10 @@ class Journal(Table):
     def _journalled(self, plan: int, action: Action, at: float, new_id: Callable[[], str]) -> Journalled:
         order_id, written = None, action
         if isinstance(action, Launch):
-            order_id, written = new_id(), replace(action, assignment=())  # that stands once, with the order
+            order_id, written = (
+                new_id(),
+                replace(action, assignment=(), ordered_for=()),
+            )  # these stand once, with the order
             order = {
                 "id": order_id,
                 "node_array": action.node_array,
@@ -267,6 +274,7 @@ class Journal(Table):
                 "nodes": encoding.write(action.nodes),
                 "for_requests": action.asked,
                 "assignment": encoding.write(action.assignment),
+                "ordered_for": encoding.write(action.ordered_for),
             }
             self._database.add("orders", order)
         row = {

@@ -54,6 +54,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     memory.OPENED,
     notifications.TABLES,
     (*history.RENT, *usages.TABLES),
+    (*journal.ORDERED_FOR, *history.FOR_WHOM),
 )
 """In order; the file's `user_version` is the number of those that were applied. Only ever appended to."""
 

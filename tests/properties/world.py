@@ -177,6 +177,7 @@ class World:
         name, key = f"order-{next(self.numbers)}", candidate.buckets[0].key
         order = Order(name, action.node_array, candidate.type, candidate.count, self.now, OrderState.SENT, key)
         order = replace(order, nodes=action.nodes, asked=action.asked, assignment=action.assignment)
+        order = replace(order, ordered_for=action.ordered_for)
         if not self.capacity:
             self.failures.append(LaunchFailure(key, self.now, FailureKind.CAPACITY, "none left", name))
             self.orders[name] = replace(order, state=OrderState.FAILED)

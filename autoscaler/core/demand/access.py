@@ -100,8 +100,8 @@ def _by_subject(part: CategoryPart, details: Mapping[int, JobDetail], needs: Nee
         if known is None:
             reason = reason or because(Code.NOT_READ_YET)
         else:
-            group, project, reservation, ckpt = known
-            ask = replace(ask, group=group, project=project or ask.project, ckpt=ckpt)
+            group, project, reservation, ckpt, account = known
+            ask = replace(ask, group=group, project=project or ask.project, ckpt=ckpt, account=account)
             if reason is None and reservation is not None:
                 reason = because(Code.ADVANCE_RESERVATION, reservation=reservation)
         yield replace(
@@ -114,8 +114,8 @@ def _by_subject(part: CategoryPart, details: Mapping[int, JobDetail], needs: Nee
         )
 
 
-_Subject = tuple[str | None, str | None, int | None, str | None]
-"""Group, project, reservation and checkpointing environment, as far as they matter."""
+_Subject = tuple[str | None, str | None, int | None, str | None, str | None]
+"""Group, project, reservation, checkpointing environment and account, as far as they matter."""
 
 
 def _subject(detail: JobDetail | None, needs: Needs) -> _Subject | None:
@@ -127,6 +127,7 @@ def _subject(detail: JobDetail | None, needs: Needs) -> _Subject | None:
         detail.project or None if needs.project else None,
         detail.reservation if needs.reservation else None,
         detail.ckpt or None if needs.ckpt else None,
+        detail.account or None if needs.account else None,
     )
 
 

@@ -7,7 +7,7 @@ jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -48,6 +48,12 @@ class PendingDemand:
     def launching_nothing(self) -> PendingDemand:
         """The same, but waiting jobs only keep workers that can serve them, and launch none."""
         return replace(self, wanted=tuple(replace(want, launches=()) for want in self.wanted))
+
+    @property
+    def parts(self) -> Iterator[CategoryPart]:
+        """All waiting jobs, counted or not."""
+        yield from (part for parts in self.counted for part in parts)
+        yield from self.uncounted
 
     @property
     def waiting(self) -> int:
@@ -256,6 +262,7 @@ def _demands_of(merged: Mapping[tuple[Demand, tuple[str, ...]], Sequence[Categor
             oldest=parts[0].oldest,
             expired=False,
             asks=tuple(part.ask for part in parts),
+            tasks=tuple(part.count for part in parts),
             launches=launches,
         )
         for (demand, launches), parts in sorted(

@@ -245,8 +245,10 @@ def _urgency(ask: JobRequest, detail: JobDetail | None, policy: Policy, now: flo
         return 0 if ask.array or ask.unscheduled or by_context or needs.any else None
     if (ask.unscheduled and not detail.unscheduled) or (needs.any and not needs.known_of(detail)):
         return 0
-    if (needs.project or needs.reservation or needs.ckpt) and now - detail.looked_at >= policy.detail_age:
-        return 1  # `qalter -P`, `-ar` and `-ckpt` change them
+    if (
+        needs.project or needs.reservation or needs.ckpt or needs.account
+    ) and now - detail.looked_at >= policy.detail_age:
+        return 1  # `qalter -P`, `-ar`, `-ckpt` and `-A` change them
     keeps = detail.concurrency is not None or (detail.start_after is not None and detail.start_after > now)
     if keeps and (detail.unscheduled != ask.unscheduled or now - detail.looked_at >= policy.detail_age):
         return 1

@@ -21,6 +21,7 @@ from autoscaler.core.capacity.reported_values import learn_reported
 from autoscaler.core.capacity.supply import Supply, SupplyContext, supply_of, usage_of
 from autoscaler.core.constraints.ruleset import NONE_KEPT
 from autoscaler.core.demand.demand import PendingDemand, read_demand
+from autoscaler.core.demand.owners import seen_owners
 from autoscaler.core.hosts.load_reports import expected_back, track_silence
 from autoscaler.core.limits.backoff import backoffs_in_force, last_failures, stopped_arrays, without_retried_failures
 from autoscaler.core.limits.budgets import no_launches, only_cheapest, over_budget
@@ -30,7 +31,7 @@ from autoscaler.core.limits.unanswered_orders import taken, throttled
 from autoscaler.core.limits.unhelped_demand import UnhelpedDemand, unhelped_demand
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import LaunchFailure
-from autoscaler.core.model.memory import CameUp, ReportedType
+from autoscaler.core.model.memory import CameUp, OwnerSeen, ReportedType
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.constraint_effects import under_rules
 from autoscaler.core.placement.dispatches import before_dispatch
@@ -85,6 +86,8 @@ class Facts:
     queues_empty_since: float | None
     """Since when no counted job waits and none runs in any autoscaled queue."""
     requests: RequestNeeds
+    owners: tuple[OwnerSeen, ...]
+    """The owners whose jobs were seen last."""
     unhelped: UnhelpedDemand
     """Demand that no launch has helped: it fits on workers and never starts there."""
 
@@ -234,6 +237,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
         suspects=find_suspects(observed, snapshot.evidence, memory.quarantines, policy, now),
         queues_empty_since=queues_empty_since(observed, demand, memory, policy, now),
         requests=read_request_needs(snapshot),
+        owners=seen_owners(cluster, (part.ask for part in demand.parts), memory.owners, now, policy.owner),
         unhelped=unhelped_demand(snapshot, demand.wanted),
     )
 

@@ -103,7 +103,12 @@ def _trials(snapshot: Snapshot, orders: Mapping[str, Order], since: float) -> di
     before = snapshot.memory.trials
     arrays = {array.name: family_of(array) for array in snapshot.policy.node_arrays}
     begun = {
-        order.id: LaunchTrial(arrays.get(order.node_array, order.node_array), order.ordered_at, _most(order.assignment))
+        order.id: LaunchTrial(
+            arrays.get(order.node_array, order.node_array),
+            order.ordered_at,
+            _most(order.assignment),
+            ordered_for=order.ordered_for,
+        )
         for order in orders.values()
         if order.assignment and order.id not in before and order.state is not OrderState.FAILED
     }

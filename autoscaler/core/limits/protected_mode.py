@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.demand.categories import Categories, category_key, owners_of
+from autoscaler.core.demand.owners import main_owner
 from autoscaler.core.limits.launch_results import Ended, Watched, watch
 from autoscaler.core.limits.limits import HOUR
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
@@ -21,7 +22,7 @@ from autoscaler.core.model.memory import Event, LaunchTrial, ProtectedArray, Unh
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.policy import NodeArrayPolicy, OwnerKind, Policy
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -58,6 +59,7 @@ class Protection:
     watched: Mapping[str, Watched] = field(default_factory=dict)
     now: float = 0.0
     timeout: float = 0.0
+    owner: OwnerKind = OwnerKind.USER
     waiting: frozenset[str] | None = None
     """Categories of which a task waits; None: not known here."""
 
@@ -69,7 +71,10 @@ class Protection:
     def helped_no_job(self) -> tuple[Event, ...]:
         """The workers of each launch that turned out in this pass to have helped no job."""
         failed = (each.trial for each in self.watched.values() if each.ended is Ended.HELPED_NO_JOB)
-        return tuple(Event(self.now, trial.workers, trial.node_array) for trial in failed)
+        return tuple(
+            Event(self.now, trial.workers, trial.node_array, owner=main_owner(trial.ordered_for, self.owner))
+            for trial in failed
+        )
 
     @property
     def due(self) -> float | None:
@@ -172,7 +177,7 @@ def protect(
     kept = {name: _stopped(name, array, pass_context.now) for name, array in kept.items() if array != ProtectedArray()}
     failed = {key for array in kept.values() for key in array.categories}
     waiting = frozenset(key for key in failed if categories.waiting_since(key) is not None)
-    return Protection(kept, watched, pass_context.now, policy.protected_after, waiting)
+    return Protection(kept, watched, pass_context.now, policy.protected_after, policy.owner, waiting)
 
 
 def _first_wait(policy: Policy, trial: LaunchTrial) -> float:

@@ -253,6 +253,8 @@ class JobRequest:
     """Its primary group, from `qstat -j` if access lists name groups."""
     ckpt: str | None = None
     """Its checkpointing environment, from `qstat -j` if queues differ in their `ckpt_list`."""
+    account: str | None = None
+    """Its account (`-A`), from `qstat -j` if accounts tell owners apart."""
     dependent: bool = False
     """Whether it waits for predecessor jobs."""
     array: bool = False
@@ -312,6 +314,8 @@ class JobDetail:
     """Its checkpointing environment, '' for none; None: an older version looked it up, which did not read this."""
     immediate: bool = False
     """`-now y`: it starts at once or is given up."""
+    account: str | None = None
+    """`-A`; None: it was not read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,8 @@ class CategoryDemand:
     expired: bool
     asks: tuple[JobRequest, ...] = ()
     """The requests of the job categories that it came from, for verdicts."""
+    tasks: tuple[int, ...] = ()
+    """Parallel to `asks`: how many tasks each has."""
     launches: tuple[str, ...] = ()
     """Autoscaled queues that may launch workers for it, in policy order. Empty: it keeps workers that can serve it, but
     launches none.

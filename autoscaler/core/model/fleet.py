@@ -146,6 +146,17 @@ Assignment = tuple[tuple[str, int], ...]
 """The job categories that a launch is for, by key, with the number of tasks of each."""
 
 
+@dataclass(frozen=True, slots=True)
+class OrderedFor:
+    """An owner for whose waiting jobs a launch was ordered."""
+
+    user: str
+    project: str = ""
+    account: str = ""
+    slots: int = 0
+    """How many slots of their jobs it serves."""
+
+
 class OrderState(StrEnum):
     """How far an order got. Derived from the journal."""
 
@@ -179,7 +190,8 @@ class Order:
     nodes: tuple[str, ...] = ()
     asked: bool = False
     assignment: Assignment = ()
-    """`nodes`, `asked` and `assignment`: as in its Launch."""
+    ordered_for: tuple[OrderedFor, ...] = ()
+    """`nodes`, `asked`, `assignment` and `ordered_for`: as in its Launch."""
     said: str = ""
     """If it is open: why there is no answer yet."""
     asked_again_at: float | None = None

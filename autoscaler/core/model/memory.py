@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from autoscaler.core.model.cluster import JobDetail
-from autoscaler.core.model.fleet import Assignment, BucketKey, FailureKind
+from autoscaler.core.model.fleet import Assignment, BucketKey, FailureKind, OrderedFor
 from autoscaler.core.model.reasons import Reason
 
 
@@ -114,6 +114,8 @@ class WorkerNote:
     trusted_at: float | None = None
     """When a person enabled it although it was quarantined: earlier failures no longer count."""
     order_id: str | None = None
+    ordered_for: tuple[OrderedFor, ...] = ()
+    """The owners of the jobs that it was ordered for."""
     group_id: str = ""
     vcpus: int = 0
     price_per_hour: float | None = None
@@ -197,6 +199,8 @@ class UnsatisfiableNote:
     """When a pass last planned to ask Grid Engine, as long as it has not answered."""
     asked: int = 0
     """How often in a row it was asked without an answer."""
+    last_asked_at: float | None = None
+    """When a pass last planned to ask, answered or not."""
     told: Reason | None = None
     """The reason that was last written into the job's context."""
     deleted_at: float | None = None
@@ -238,6 +242,7 @@ class LaunchTrial:
     """Whether a person or a cloud took one of them away: then it proves nothing that no job ran."""
     closed: bool = False
     """Whether its result is known; it is kept as long as its order is listed."""
+    ordered_for: tuple[OrderedFor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +279,15 @@ class ProtectedArray:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerSeen:
+    """An owner of jobs."""
+
+    owner: str
+    at: float
+    """The begin of the day on which jobs of theirs were last seen."""
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """Something that caps and the circuit breaker count; forgotten after the longest window."""
 
@@ -283,6 +297,8 @@ class Event:
     family: str = ""
     """The array of the settings that it stems from, if it is not one itself: it counts for that one's launches an hour.
     """
+    owner: str = ""
+    """The owner whose jobs caused it, or for whom most of the launch was; '': nobody."""
     launched: int | None = None
     """For a launch, once its orders are answered: how many workers it brought. `count` is the most that it may bring.
     """
@@ -367,5 +383,9 @@ class Memory:
     waiting_notes: tuple[WaitingNote, ...] = ()
     waiting_told_at: float | None = None
     """When a pass last planned changes of contexts for these."""
+    owners: tuple[OwnerSeen, ...] = ()
+    """Two at most, those whose jobs were seen last: it only matters if there are several."""
+    kills_stopped: Reason | None = None
+    """If set, no job is deleted or held until a person resumes: that hit jobs of too many owners."""
     brake: Reason | None = None
     """If set, the circuit breaker is on: nothing is launched or removed until a person resumes."""

@@ -78,8 +78,11 @@ def _of_plan(find: Callable[[Observed, NotificationContext], Iterable[Cause]]) -
 
 
 def _brake(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
-    if observed.plan.memory.brake is not None:
-        yield Cause("", observed.plan.memory.brake)
+    memory = observed.plan.memory
+    if memory.brake is not None:
+        yield Cause("", memory.brake)
+    if memory.kills_stopped is not None:
+        yield Cause("deleted and held jobs", memory.kills_stopped)
 
 
 def _protected(observed: Observed, _: NotificationContext) -> Iterator[Cause]:

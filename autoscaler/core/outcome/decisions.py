@@ -19,6 +19,7 @@ class Decisions:
     """What each part of a pass decided."""
 
     brake: Reason | None
+    kills_stopped: Reason | None
     operations: NodeOperations
     """A step for every worker, with the operations that callers requested."""
     supply: Supply

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoscaler.core.actions import Disable, Remove, Terminate
+from autoscaler.core.demand.owners import main_owner
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.hosts.load_reports import track_silence
 from autoscaler.core.limits.limits import HOUR, as_event
 from autoscaler.core.model.memory import Disabling, Event, Memory
 from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.waiting_notes import WaitingNotes
+from autoscaler.core.policy import Policy
 from autoscaler.core.scale_down.quarantine import WINDOW
 from autoscaler.core.workers.step import BY_A_PERSON, WorkerStep
 
@@ -19,8 +21,8 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
     """All that this pass leaves for the next."""
     snapshot, demand, steps = facts.snapshot, facts.demand, decided.operations.steps
     memory, policy, now = snapshot.memory, snapshot.policy, snapshot.now
-    removed = [Event(now, 1, step.worker.worker.node_array) for step in steps if _counts_as_removal(step)]
-    touched = decided.unsatisfiable.touched
+    removed = [_removal(step, policy, now) for step in steps if _counts_as_removal(step)]
+    touched = [Event(now, count, "", owner=owner) for owner, count in sorted(decided.unsatisfiable.touched.items())]
 
     def recent(events: Sequence[Event], window: float) -> list[Event]:
         return [event for event in events if now - event.at < window]
@@ -42,7 +44,7 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         ),
         removals=(*recent(memory.removals, counted), *removed),
         quarantines=(*recent(memory.quarantines, WINDOW), *_quarantined(steps, now)),
-        kills=(*recent(memory.kills, counted), *([Event(now, touched, "")] if touched else [])),
+        kills=(*recent(memory.kills, counted), *touched),
         unhelpful=(*recent(memory.unhelpful, policy.brake.window), *decided.protection.helped_no_job),
         quiet_since=facts.queues_empty_since,
         hearing=track_silence(snapshot.cluster, memory.hearing, now),
@@ -50,6 +52,8 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         asked=facts.recovery.asked,
         held_back=facts.recovery.held_back,
         brake=decided.brake,
+        kills_stopped=decided.kills_stopped,
+        owners=facts.owners,
         came_up=facts.came_up,
         reported=facts.reported,
         trials=decided.protection.trials,
@@ -69,6 +73,11 @@ def _quarantined(steps: Sequence[WorkerStep], now: float) -> list[Event]:
         if isinstance(step.action, Disable) and step.note.disabling is Disabling.BROKEN
         if step.worker.in_service
     ]
+
+
+def _removal(step: WorkerStep, policy: Policy, now: float) -> Event:
+    owner = main_owner(step.worker.note.ordered_for, policy.owner)
+    return Event(now, 1, step.worker.worker.node_array, owner=owner)
 
 
 def _counts_as_removal(step: WorkerStep) -> bool:

@@ -10,7 +10,6 @@ from autoscaler.core.demand.categories import category_key
 from autoscaler.core.demand.demand import PendingDemand
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.limits.budgets import budget_notes
-from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.limits.unanswered_orders import mark_uncertain, unanswered
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -66,7 +65,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
         workers=(*(step.verdict for step in steps), *_persistent(facts.observed, facts.policy)),
         buckets=launches.buckets,
         notes=(
-            *_notes(facts, launches, decided.protection),
+            *_notes(facts, decided),
             *uncertain,
             *quarantine_notes(facts.observed, facts.suspects),
             *uncertain_jobs(facts.observed),
@@ -142,14 +141,15 @@ def _persistent(observed: ObservedWorkers, policy: Policy) -> tuple[WorkerVerdic
     )
 
 
-def _notes(facts: Facts, launches: Launches, protection: Protection) -> tuple[Reason, ...]:
+def _notes(facts: Facts, decided: Decisions) -> tuple[Reason, ...]:
     snapshot = facts.snapshot
-    first = [reason for reason in (facts.pass_context.paused, facts.pass_context.stopping) if reason is not None]
-    first += protection.notes()
+    stopped = facts.pass_context.paused, facts.pass_context.stopping, decided.kills_stopped
+    first = [reason for reason in stopped if reason is not None]
+    first += decided.protection.notes()
     unknown = unknown_arrays(snapshot.requests, snapshot.policy)
     unknown += unknown_types(snapshot.requests, snapshot.policy)
     budgets = budget_notes(snapshot.policy, snapshot.spending)
-    return (*first, *launches.notes, *unknown, *snapshot.cluster.set_aside, *budgets)
+    return (*first, *decided.launches.notes, *unknown, *snapshot.cluster.set_aside, *budgets)
 
 
 def _served(launches: Sequence[Launch], demand: PendingDemand) -> Mapping[str, tuple[tuple[int, ...], ...]]:

@@ -11,6 +11,7 @@ from autoscaler.core.actions import Launch, LaunchSet
 from autoscaler.core.capacity.group_targets import GroupTarget, group_targets, groups_to_give_up
 from autoscaler.core.capacity.placement_groups import Group, GroupKind, groups_of, kind_of, of_kind
 from autoscaler.core.demand.categories import assignment_of
+from autoscaler.core.demand.owners import ordered_for
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import Fleet
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -197,7 +198,8 @@ def _for_demand(
 def _assigned(ledger: Ledger, want: CategoryDemand, tasks: int) -> Ledger:
     """The ledger with `tasks` of this demand assigned to the last launch."""
     *others, last = ledger.launches
-    return replace(ledger, launches=(*others, replace(last, assignment=assignment_of((want,), (tasks,)))))
+    served = replace(last, assignment=assignment_of((want,), (tasks,)), ordered_for=ordered_for((want,), (tasks,)))
+    return replace(ledger, launches=(*others, served))
 
 
 def _for_target(array: NodeArrayPolicy, count: int, reason: Reason, ledger: Ledger) -> tuple[Ledger, Reason | None]:

@@ -16,6 +16,7 @@ from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.cost.spending import Budget, Whose
 from autoscaler.core.demand.categories import assignment_of
 from autoscaler.core.demand.constraint_demand import unmet_by
+from autoscaler.core.demand.owners import ordered_for
 from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.demand_vector import CategoryDemand
@@ -192,7 +193,12 @@ def size_launch(
     if growth.launch is None or not unmet:
         return growth
     served = _served(chosen[0], growth.launch, shortfall)
-    return replace(growth, launch=replace(growth.launch, assignment=assignment_of(shortfall.wanted, served)))
+    launch = replace(
+        growth.launch,
+        assignment=assignment_of(shortfall.wanted, served),
+        ordered_for=ordered_for(shortfall.wanted, served),
+    )
+    return replace(growth, launch=launch)
 
 
 def _served(first: _Sized, launch: Launch, shortfall: Shortfall) -> tuple[int, ...]:

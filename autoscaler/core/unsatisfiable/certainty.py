@@ -6,8 +6,8 @@ It depends on the result of `proof` for its request, on what is remembered of it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 from autoscaler.core.model.cluster import Cluster, JobRequest
@@ -47,8 +47,19 @@ class DeadlockContext:
     notes: Mapping[int, UnsatisfiableNote]
     """By job, as the last pass left them."""
     now: float
+    owner: Callable[[JobRequest], str] = lambda ask: ask.owner
+    owners: Mapping[int, str] = field(default_factory=dict)
+    """By waiting job."""
+    done: Mapping[str, int] = field(default_factory=dict)
+    """By owner, how many jobs were deleted or held within the window of the circuit breaker."""
+    most: int | None = None
+    """How many of one owner may be; None: any number, because the circuit breaker judges all together."""
+    window: float = 600.0
     held_back: Reason | None = None
     """Why nothing is done to any job and nothing is asked: a pause, the circuit breaker, or a `stop`."""
+
+    def limit_of(self, owner: str) -> Reason:
+        return because(Code.UNSATISFIABLE_OWNER_LIMIT, owner=owner, most=self.most, window_s=self.window)
 
     @property
     def apart(self) -> float:

@@ -3,16 +3,19 @@ deleted or held (rule 6).
 
 The forecast finds them. `proof` says what is certain about their requests. `certainty` requires that two observations
 far enough apart agree, that nothing they rest on has changed, and that Grid Engine itself says never. This module acts,
-on few jobs in a pass and the oldest first. A job that is not proven is left alone, with a reason.
+on few jobs of each owner in a pass and the oldest first. A job that is not proven is left alone, with a reason.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from autoscaler.core.actions import Annotate, AskGridEngine, Hold, JobAction, Kill, ProbeHost, Question, Release
 from autoscaler.core.demand.eligibility import WAITING_STATES, CategoryPart
+from autoscaler.core.demand.owners import in_turn
 from autoscaler.core.model.cluster import JobRequest, names_of
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.evidence import Answer
@@ -30,7 +33,7 @@ QUESTIONS = 50
 ANNOTATED = 50
 """The most jobs whose context is written in one pass."""
 MOST_A_PASS = 5
-"""The most jobs deleted or held in one pass, if a tenth of the waiting jobs is not fewer."""
+"""The most jobs of one owner deleted or held in one pass, if a tenth of that owner's waiting jobs is not fewer."""
 AGAIN = 60.0
 """Seconds after which a deletion, hold or release without a visible effect is planned again."""
 
@@ -43,8 +46,8 @@ class DeadlockVerdicts:
     reasons: Mapping[int, Reason] = field(default_factory=dict)
     """By job, the whole reason of its verdict."""
     notes: Mapping[int, UnsatisfiableNote] = field(default_factory=dict)
-    touched: int = 0
-    """Jobs deleted or held now for the first time, which the circuit breaker counts."""
+    touched: Mapping[str, int] = field(default_factory=dict)
+    """By owner, the jobs deleted or held now for the first time, which the circuit breaker counts."""
     due: float | None = None
     """When time alone would change this."""
 
@@ -59,9 +62,10 @@ def judge_jobs(
 
     `held`: parts that are held in Grid Engine, by us or others. `possible`: all other parts.
     """
-    examined = sorted(candidates, key=lambda one: (one.oldest, one.job))[:EXAMINED]
+    oldest_first = sorted(candidates, key=lambda one: (one.oldest, one.job))
+    examined = in_turn((context.owner(one.ask), one) for one in oldest_first)
     ledger = _Ledger(context)
-    for one in examined:
+    for one in islice(examined, EXAMINED):
         ledger.examine(one)
     ledger.ask()
     ledger.act()
@@ -79,6 +83,30 @@ class _Entry:
     verdict: Verdict
 
 
+@dataclass(slots=True)
+class _Share:
+    """What may still be done to jobs of one owner."""
+
+    owner: str
+    now: int
+    """In this pass."""
+    most: int
+    in_window: int | None
+    """In the window of the circuit breaker, besides jobs to which it was done before; None: any number."""
+    limit: Reason
+
+    def full(self, *, first: bool) -> Reason | None:
+        """Why nothing is done to a further job; `first`: nothing was done to it before."""
+        if self.now <= 0:
+            return because(Code.UNSATISFIABLE_LIMIT, most=self.most)
+        return self.limit if first and self.in_window is not None and self.in_window <= 0 else None
+
+    def acts(self, *, first: bool) -> None:
+        self.now -= 1
+        if self.in_window is not None:
+            self.in_window -= first
+
+
 class _Ledger:
     """Collects findings and actions while the jobs are gone through."""
 
@@ -89,7 +117,7 @@ class _Ledger:
         self._reasons: dict[int, Reason] = {}
         self._actions: list[AskGridEngine | JobAction] = []
         self._acted: set[int] = set()
-        self._touched = 0
+        self._touched = Counter[str]()
         self._withdrawn: frozenset[int] = frozenset()
         self._running = frozenset(
             job.number for host in context.cluster.hosts for instance in host.instances for job in instance.jobs
@@ -147,6 +175,9 @@ class _Ledger:
             return
         if not wanting:
             return
+        # The owner whose turn is longest ago is asked about, so that nobody waits behind the many jobs of another.
+        asked_at = {owner: self._asked_at(owner) for owner in {self._owner(entry.one) for entry in wanting}}
+        wanting.sort(key=lambda entry: asked_at[self._owner(entry.one)])
         first, chosen = wanting[0], list[_Entry]()
         demands: tuple[Demand, ...] = ()
         for entry in wanting:
@@ -167,8 +198,17 @@ class _Ledger:
         jobs = frozenset(entry.one.job for entry in chosen)
         for job in jobs:
             mark = self._kept[job]
-            self._kept[job] = replace(mark, asked_at=self._context.now, asked=mark.asked + 1)
+            now = self._context.now
+            self._kept[job] = replace(mark, asked_at=now, asked=mark.asked + 1, last_asked_at=now)
         self._later(wanting, jobs)
+
+    def _owner(self, one: Candidate) -> str:
+        return self._context.owner(one.ask)
+
+    def _asked_at(self, owner: str) -> float:
+        """When Grid Engine was last asked about a job of this owner."""
+        own = (self._kept.get(entry.one.job) for entry in self._entries if self._owner(entry.one) == owner)
+        return max((mark.last_asked_at for mark in own if mark is not None and mark.last_asked_at), default=0.0)
 
     def _later(self, wanting: Sequence[_Entry], jobs: frozenset[int]) -> None:
         for entry in wanting:
@@ -180,11 +220,12 @@ class _Ledger:
         return probe_hosts_for(demands, self._context.prover.allowed)
 
     def act(self) -> None:
-        """Delete or hold proven jobs, the oldest first, few in a pass."""
+        """Delete or hold proven jobs: of each owner the oldest first, few in a pass, and few in the window of the
+        circuit breaker.
+        """
         answer, now = self._context.answer, self._context.now
-        most = max(1, min(MOST_A_PASS, len(self._waiting) // 10))
+        shares = self._shares()
         groups: dict[Reason, list[tuple[str, JobRequest]]] = {}
-        under_way = sum(self._under_way(mark) for mark in self._kept.values())
         for entry in self._entries:
             if entry.verdict.step is not NextStep.ACT:
                 continue
@@ -199,11 +240,13 @@ class _Ledger:
             )
             if self._under_way(mark):
                 continue
-            if under_way + len(self._acted) >= most:
-                self._reasons[job] = reason.then(because(Code.UNSATISFIABLE_LIMIT, most=most))
+            share, first = shares[self._owner(entry.one)], (mark.deleted_at if deletes else mark.held_at) is None
+            if (full := share.full(first=first)) is not None:
+                self._reasons[job] = reason.then(full)
                 continue
             self._acted.add(job)
-            self._touched += (mark.deleted_at if deletes else mark.held_at) is None
+            share.acts(first=first)
+            self._touched.update([share.owner] * first)
             mark = replace(mark, told=entry.case.reason)
             self._kept[job] = replace(mark, deleted_at=now) if deletes else replace(mark, held_at=now)
             groups.setdefault(reason, []).extend(self._tasks(entry.one))
@@ -211,6 +254,18 @@ class _Ledger:
         for reason, found in groups.items():
             names, asks = tuple(name for name, _ in found), tuple(ask for _, ask in found)
             self._actions.append(kind(names, reason, asks=asks))
+
+    def _shares(self) -> dict[str, _Share]:
+        """By owner of the examined jobs: what may still be done to jobs of theirs."""
+        context = self._context
+        waiting = Counter(context.owners.values())
+        under_way = Counter(context.owners.get(job, "") for job, mark in self._kept.items() if self._under_way(mark))
+        shares: dict[str, _Share] = {}
+        for owner in {self._owner(entry.one) for entry in self._entries}:
+            most = max(1, min(MOST_A_PASS, waiting[owner] // 10))
+            in_window = None if context.most is None else context.most - context.done.get(owner, 0)
+            shares[owner] = _Share(owner, most - under_way[owner], most, in_window, context.limit_of(owner))
+        return shares
 
     def _under_way(self, mark: UnsatisfiableNote) -> bool:
         """Whether it was deleted or held a moment ago and that does not show yet."""

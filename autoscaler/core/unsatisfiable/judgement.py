@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from autoscaler.core.capacity.forecast import PlacementResult
 from autoscaler.core.demand.demand import PendingDemand
 from autoscaler.core.demand.job_requests import RequestReader
+from autoscaler.core.demand.owners import owner_of
+from autoscaler.core.limits.circuit_breaker import by_owner
 from autoscaler.core.model.cluster import ExecutionHost, JobRequest
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.fleet import BucketKey, Fleet, InstanceType
@@ -32,8 +35,11 @@ def judge_unsatisfiable(
     reading: PendingDemand,
     results: Sequence[PlacementResult],
     held_back: Reason | None,
+    *,
+    several_owners: bool = False,
 ) -> DeadlockVerdicts:
     """Judge the jobs for which no launch could ever help."""
+    brake = snapshot.policy.brake
     candidates = [
         Candidate(job, part.ask, part.oldest, result.refusal)
         for parts, result in zip(reading.counted, results, strict=True)
@@ -56,6 +62,7 @@ def judge_unsatisfiable(
     )
     asks = dict.fromkeys((*(one.ask for one in candidates), *(part.ask for part in held)))
     prover = _prover(snapshot, observed, asks)
+    owner = partial(owner_of, kind=snapshot.policy.owner)
     context = DeadlockContext(
         cluster=snapshot.cluster,
         prover=prover,
@@ -63,6 +70,11 @@ def judge_unsatisfiable(
         findings=snapshot.evidence.answers,
         notes=snapshot.memory.suspicions,
         now=snapshot.now,
+        owner=owner,
+        owners={job: owner(part.ask) for part in reading.parts for job in part.jobs},
+        done=by_owner(snapshot.memory.kills, brake.window, snapshot.now, snapshot.overrides.resumed_at),
+        most=brake.max_kills if several_owners else None,
+        window=brake.window,
         held_back=held_back,
     )
     return judge_jobs(candidates, held, possible, context)

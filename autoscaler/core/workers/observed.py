@@ -13,7 +13,7 @@ from autoscaler.core.hosts.host_owners import Claims, Hosts
 from autoscaler.core.hosts.load_reports import counted_silence
 from autoscaler.core.hosts.missing_values import Values, cut_short, half_enrolled, has_slots, missing_values
 from autoscaler.core.model.cluster import Cluster, ExecutionHost
-from autoscaler.core.model.fleet import Fleet, InstanceType, Interruption, MachineState, Worker
+from autoscaler.core.model.fleet import Fleet, InstanceType, Interruption, MachineState, OrderedFor, Worker
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.workers.failed_launches import failed_to_join
@@ -120,6 +120,11 @@ class _Observation:
             silence_timeout=self.policy.silence_timeout,
             schedule_interval=self.cluster.schedule_interval,
         )
+
+    @cached_property
+    def ordered_for(self) -> Mapping[str, tuple[OrderedFor, ...]]:
+        """By id of each order that is known."""
+        return {order.id: order.ordered_for for order in self.fleet.orders if order.ordered_for}
 
     def machine(self, worker: Worker, owners: Mapping[str, str]) -> WorkerState:
         before = self.memory.workers.get(worker.id)
@@ -255,6 +260,7 @@ def _as_listed(observation: _Observation, worker: Worker, before: WorkerNote | N
         gone=not worker.exists,
         only_ended=not worker.exists and (before is None or before.only_ended),
         order_id=worker.order_id,
+        ordered_for=(before.ordered_for if before else ()) or observation.ordered_for.get(worker.order_id or "", ()),
         group_id=worker.group_id or (before.group_id if before else ""),
         vcpus=worker.type.vcpus,
         price_per_hour=worker.price_per_hour,

@@ -15,6 +15,13 @@ ROWS = {
         short="brake",
         remedy="Find the cause, then `sge-autoscaler resume`.",
     ),
+    Code.KILLS_STOPPED: Row(
+        "{count} deleted or held jobs within {window_s}, besides those of the owner with most of them, are more than "
+        "the {most} allowed; no job is deleted or held until `sge-autoscaler resume`",
+        short="no job is deleted or held",
+        remedy="Find out why jobs of so many owners can never run, then `sge-autoscaler resume`. Launches and removals "
+        "go on.",
+    ),
     Code.IGNORED: Row(
         "{what} ignored: {why}", remedy="Please report what could not be read, with `sge-autoscaler record`."
     ),

@@ -111,7 +111,13 @@ ROWS = {
         short="held as unsatisfiable",
         remedy="Change the request as the sentence says (`qalter`), and it is released; or `qdel JOB`.",
     ),
-    Code.UNSATISFIABLE_LIMIT: Row("the autoscaler deletes or holds at most {most} such jobs in a pass"),
+    Code.UNSATISFIABLE_LIMIT: Row("the autoscaler deletes or holds at most {most} such jobs of an owner in a pass"),
+    Code.UNSATISFIABLE_OWNER_LIMIT: Row(
+        "{most} jobs of {owner} were deleted or held within {window_s}: further ones are left alone until some of that "
+        "time has passed",
+        short="enough jobs of {owner} were deleted or held",
+        remedy="Nothing: it goes on by itself. `CP_CAP_AUTOSCALE_BRAKE_KILLS` sets the number.",
+    ),
     Code.RELEASED_BY_HAND: Row("a person released it after the autoscaler had held it", remedy="It is not held again."),
     Code.SATISFIABLE_AGAIN: Row("workers that are allowed now could run it", short="satisfiable again"),
     Code.WAITS_NO_MORE: Row("it waits no more"),

@@ -1,0 +1,93 @@
+"""Whose jobs are meant where what one owner causes must not change what others get: the setting says if users, projects
+or accounts are told apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from autoscaler.core.model.cluster import Cluster, JobRequest
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.fleet import OrderedFor
+from autoscaler.core.model.memory import OwnerSeen
+from autoscaler.core.policy import OwnerKind
+
+MOST = 20
+"""The most owners that a launch remembers, those with the most slots."""
+DAY = 86_400.0
+REMEMBERED = 30 * DAY
+"""For so long an owner counts after a job of theirs was last seen."""
+Item = TypeVar("Item")
+
+
+def owner_of(ask: JobRequest, kind: OwnerKind) -> str:
+    """The owner of the jobs of a request. A job without a project or account counts for its user."""
+    match kind:
+        case OwnerKind.PROJECT:
+            return ask.project or ask.owner
+        case OwnerKind.ACCOUNT:
+            return ask.account or ask.owner
+        case OwnerKind.USER:
+            return ask.owner
+
+
+def main_owner(ordered_for: Sequence[OrderedFor], kind: OwnerKind) -> str:
+    """The owner for whom most of a launch was ordered; '': nobody."""
+    slots: Counter[str] = Counter()
+    for each in ordered_for:
+        slots[_name(each, kind)] += each.slots
+    return min(slots, key=lambda name: (-slots[name], name), default="")
+
+
+def _name(each: OrderedFor, kind: OwnerKind) -> str:
+    match kind:
+        case OwnerKind.PROJECT:
+            return each.project or each.user
+        case OwnerKind.ACCOUNT:
+            return each.account or each.user
+        case OwnerKind.USER:
+            return each.user
+
+
+def ordered_for(demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> tuple[OrderedFor, ...]:
+    """For whom `tasks` (parallel to the demands) are served. The tasks of a demand count for its owners as these have
+    tasks of it.
+    """
+    slots: Counter[tuple[str, str, str]] = Counter()
+    for want, count in zip(demands, tasks, strict=True):
+        if not count:
+            continue
+        of_asks = want.tasks or (1,) * len(want.asks)
+        for ask, own in zip(want.asks, of_asks, strict=True):
+            share = -(-count * want.demand.slots * own // max(sum(of_asks), 1))
+            slots[ask.owner, ask.project or "", ask.account or ""] += share
+    most = sorted(slots.items(), key=lambda item: (-item[1], item[0]))[:MOST]
+    return tuple(OrderedFor(user, project, account, count) for (user, project, account), count in most)
+
+
+def in_turn(items: Iterable[tuple[str, Item]]) -> Iterator[Item]:
+    """Items of several owners so that each owner has one in turn: first the first of each, then the second. Within a
+    turn they keep their order.
+    """
+    turns: dict[str, int] = {}
+    ranked: list[tuple[int, int, Item]] = []
+    for at, (owner, item) in enumerate(items):
+        turn = turns[owner] = turns.get(owner, -1) + 1
+        ranked.append((turn, at, item))
+    return (item for _, _, item in sorted(ranked, key=lambda each: each[:2]))
+
+
+def seen_owners(
+    cluster: Cluster, waiting: Iterable[JobRequest], before: Sequence[OwnerSeen], now: float, kind: OwnerKind
+) -> tuple[OwnerSeen, ...]:
+    """The two owners at most whose jobs were seen last."""
+    here = {owner_of(ask, kind) for ask in waiting}
+    if kind is OwnerKind.USER:
+        here |= {job.owner for host in cluster.hosts for job in host.jobs}
+    known = {each.owner: each.at for each in before if now - each.at < REMEMBERED}
+    known |= dict.fromkeys(here - {""}, now // DAY * DAY)
+    before_ = {each.owner for each in before}
+    last = sorted(known, key=lambda name: (-known[name], name not in before_, name))[:2]
+    return tuple(OwnerSeen(name, known[name]) for name in sorted(last))

@@ -1,0 +1,170 @@
+"""What one owner of jobs causes counts for that owner, and changes nothing of what others get."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.actions import Remove, Terminate
+from autoscaler.core.limits.circuit_breaker import tripped
+from autoscaler.core.model.cluster import JobCategory
+from autoscaler.core.model.memory import Event
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.policy import Brake, OwnerKind
+from autoscaler.core.snapshot import Plan, Snapshot
+from tests.core.building import NOW, Details, a_job, codes, details_of, jobs, launched
+from tests.core.test_deadlock import History, a_history, jobs_acted_on
+from tests.properties.unhelpful_launches import Cause, UnhelpfulLaunches
+
+TWO = Brake(window=600.0, max_kills=2, max_removals=2)
+
+
+class Carried(History):
+    """One in which jobs that are deleted or held no longer wait."""
+
+    def observe(self, later: float = 0.0) -> Plan:
+        made = super().observe(later)
+        gone = set(map(int, jobs_acted_on(made)))
+        self.job_categories(*(left for each in self.world.cluster.job_categories if (left := without(each, gone))))
+        return made
+
+
+def without(category: JobCategory, gone: set[int]) -> JobCategory | None:
+    left = [at for at, job in enumerate(category.jobs) if job not in gone]
+    if not left:
+        return None
+    return replace(
+        category,
+        jobs=tuple(category.jobs[at] for at in left),
+        tasks=tuple(category.tasks[at] for at in left),
+        submitted=tuple(category.submitted[at] for at in left),
+        count=len(left),
+    )
+
+
+def with_owners(*things: Any, brake: Brake = TWO, kind: OwnerKind = OwnerKind.USER, **rest: Any) -> History:
+    world = a_history(*things, **rest).world
+    return Carried(replace(world, policy=replace(world.policy, brake=brake, owner=kind)))
+
+
+def acted_on(history: History, passes: int, apart: float = 15.0) -> list[str]:
+    return [job for _ in range(passes) for job in jobs_acted_on(history.observe(apart))]
+
+
+def reason_of(made: Plan, job: int) -> list[Code]:
+    (verdict,) = [each for each in made.job_categories if job in each.jobs]
+    return codes(verdict.reason)
+
+
+# -- jobs that can never run -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kill", (True, False))
+def test_jobs_of_one_owner_that_can_never_run_do_not_stop_launches_for_others(kill: bool) -> None:
+    history = with_owners(jobs(12, slots=64, owner="eve"), a_job(99, owner="ann"), kill=kill)
+    assert len(acted_on(history, 12)) == 2
+    made = history.observe(15)
+    assert (launched(made), made.memory.brake) == ({"m5.large": 1}, None)
+    assert reason_of(made, 9)[-1] is Code.UNSATISFIABLE_OWNER_LIMIT
+
+
+def test_more_jobs_of_an_owner_are_deleted_once_the_window_has_passed() -> None:
+    history = with_owners(jobs(12, slots=64, owner="eve"), a_job(99, owner="ann"))
+    before = acted_on(history, 12)
+    assert set(acted_on(history, 4, 300.0)) - set(before)
+
+
+def test_in_a_cell_of_one_owner_too_many_deleted_jobs_stop_everything() -> None:
+    history = with_owners(jobs(12, slots=64, owner="eve"), a_job(99, owner="eve"))
+    acted_on(history, 12)
+    made = history.observe(15)
+    assert (launched(made), made.memory.brake and made.memory.brake["what"]) == ({}, "deleted or held jobs")
+
+
+def test_an_owner_counts_for_a_month_after_their_last_job() -> None:
+    history = with_owners(a_job(99, owner="ann"))
+    history.observe()
+    history.job_categories(jobs(12, slots=64, owner="eve"))
+    acted_on(history, 12)
+    assert history.world.memory.brake is None
+
+
+def test_deleted_jobs_of_many_owners_stop_deleting_and_not_launches() -> None:
+    owners = ("ann", "bob", "cat", "dan")
+    history = with_owners(
+        *(jobs(3, 10 * at, slots=64, owner=owner) for at, owner in enumerate(owners, start=1)),
+        a_job(99, owner="fay"),
+        brake=replace(TWO, max_kills=3),
+    )
+    acted_on(history, 12)
+    made = history.observe(15)
+    assert (launched(made), made.memory.brake) == ({"m5.large": 1}, None)
+    assert made.memory.kills_stopped is not None
+    assert made.memory.kills_stopped.code is Code.KILLS_STOPPED
+    assert acted_on(history, 5, 600.0) == []
+
+
+def test_the_many_jobs_of_one_owner_do_not_delay_what_is_asked_and_done_for_another() -> None:
+    """Each is a question of its own, as their requests differ."""
+    many = [a_job(number, slots=40 + number, waited=1000.0 - number, owner="eve") for number in range(1, 31)]
+    alone = with_owners(a_job(99, slots=64, owner="ann"), a_job(98, owner="bob"), brake=Brake())
+    among = with_owners(*many, a_job(99, slots=64, owner="ann"), a_job(98, owner="bob"), brake=Brake())
+    done = [[at for at in range(20) if "99" in jobs_acted_on(history.observe(15))] for history in (alone, among)]
+    assert done[1][0] - done[0][0] <= 1
+
+
+def test_more_jobs_than_are_examined_at_a_time_leave_room_for_those_of_others() -> None:
+    history = with_owners(
+        jobs(500, slots=64, waited=900.0, owner="eve"), a_job(999, slots=64, owner="ann"), brake=Brake()
+    )
+    assert "999" in acted_on(history, 6)
+
+
+@pytest.mark.parametrize("kind", (OwnerKind.PROJECT, OwnerKind.ACCOUNT))
+def test_projects_and_accounts_can_tell_owners_apart(kind: OwnerKind) -> None:
+    details = details_of(99, group="g", project="q", ckpt="", account="a")
+    others = details_of(*range(1, 13), group="g", project="p", ckpt="", account="b")
+    known = Details((*details.details, *others.details))
+    history = with_owners(jobs(12, slots=64, owner="eve"), a_job(99, owner="eve"), known, kind=kind)
+    assert len(acted_on(history, 12)) == 2
+    assert launched(history.observe(15)) == {"m5.large": 1}
+
+
+# -- removals ----------------------------------------------------------------------------------------------------------
+
+
+class Emptied(UnhelpfulLaunches):
+    """A cell where jobs are deleted as soon as their workers are there."""
+
+    def snapshot(self) -> Snapshot:
+        seen = super().snapshot()
+        return replace(seen, policy=replace(seen.policy, brake=replace(TWO, window=7200.0)))
+
+
+@pytest.mark.parametrize("several", (True, False))
+def test_removals_of_workers_that_one_owner_had_launched_stop_nothing_for_others(several: bool) -> None:
+    world = Emptied(cause=Cause.FREE)
+    world.ask(4, "ann" if several else "eve")
+    world.step()
+    world.waiting.clear()
+    removed = 0
+    for _ in range(4):
+        asked = world.ask(4, "eve")
+        before = len(world.launched)
+        world.go_on(600.0, until=lambda before=before: len(world.launched) > before)  # type: ignore[misc]
+        world.waiting.pop(asked, None)
+        world.go_on(1200.0, until=lambda: not world.machines)
+        removed += any(isinstance(action, Remove | Terminate) for made in world.plans for action in made.actions)
+    assert removed
+    assert (world.memory.brake is None) == several
+
+
+def test_what_one_owner_caused_is_left_out_and_what_others_caused_counts() -> None:
+    eve, ann = Event(NOW, 100, "execute", owner="eve"), Event(NOW, 3, "execute", owner="ann")
+    nobody = Event(NOW, 3, "execute")
+    assert tripped(TWO, (eve,), NOW, several_owners=True) is None
+    assert tripped(TWO, (eve, ann), NOW, several_owners=True) is not None
+    assert tripped(TWO, (eve, nobody), NOW, several_owners=True) is not None
+    assert tripped(TWO, (eve,), NOW) is not None
