@@ -31,7 +31,8 @@ from autoscaler.process import Runner, SystemRunner
 from autoscaler.providers.interface import Problem
 from autoscaler.report.admission_file import archive, fresh_for
 from autoscaler.report.reasons.table import REASONS
-from autoscaler.report.wording import text
+from autoscaler.report.status import set_aside, set_aside_by_reason
+from autoscaler.report.wording import few, text
 from autoscaler.settings import master_type_problem, this_machine
 from autoscaler.settings.guarded_files import guarded_files
 from autoscaler.sge import jsv_setup
@@ -85,6 +86,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         *type_findings(invocation),
         *rule_findings(invocation),
         *launch_findings(invocation),
+        *set_aside_findings(invocation),
     )
     if as_json:
         click.echo(json.dumps({"schema": 1, "findings": [asdict(finding) for finding in findings]}, indent=2))
@@ -269,6 +271,20 @@ def launch_findings(invocation: Invocation) -> tuple[Finding, ...]:
                 REASONS[note.code].remedy,
             )
             for note in notes
+        )
+    return ()
+
+
+def set_aside_findings(invocation: Invocation) -> tuple[Finding, ...]:
+    """Workers that cost and that only a person puts into service or ends, as of the last pass."""
+    with contextlib.suppress(AutoscalerError):
+        if not invocation.store_file.exists():
+            return ()
+        with invocation.store() as store:
+            found = tuple(set_aside_by_reason(set_aside(store)))
+        return tuple(
+            Finding("set aside", Level.WARN, f"{few(names)}: {REASONS[code].short}", REASONS[code].remedy)
+            for code, names in found
         )
     return ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import NoReturn
 
 import click
@@ -13,10 +13,12 @@ from autoscaler.answer_client import Place, Refused, standing
 from autoscaler.commands._output import echo, json_option, print_progress
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.overriding import override, place_to_ask, refused_if_closed
+from autoscaler.core.workers.phases import Condition
 from autoscaler.engine.operator_commands import OperatorCommand, carry_out
 from autoscaler.errors import LockHeld
 from autoscaler.report.log import configure_log
-from autoscaler.report.status import disabled_by_hand
+from autoscaler.report.reasons.table import REASONS
+from autoscaler.report.status import disabled_by_hand, set_aside, set_aside_by_reason
 from autoscaler.report.wording import few
 from autoscaler.store.lock import running
 from autoscaler.store.overrides import Verb
@@ -92,7 +94,7 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
     """
     print_progress("waiting for the running autoscaler; Ctrl-C ends the waiting, not the stop", as_json=as_json)
     shown = store.history.passes(1)[0].number if store.history.passes(1) else 0
-    disabled: list[str] = []
+    aside: dict[str, Condition] = {}
     while _served(invocation):
         for done in reversed(store.history.passes(5)):
             if done.number > shown:
@@ -100,9 +102,9 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
                 print_progress(done.sentence, as_json=as_json, **{"pass": shown})
         if not _in_force(store, verb):
             break
-        before, disabled = disabled, disabled_by_hand(store)
-        if disabled and disabled != before:
-            print_progress(_waits_for_disabled(disabled), as_json=as_json, disabled_by_hand=disabled)
+        before, aside = aside, set_aside(store)
+        if aside and aside != before:
+            print_progress(_waits_for(aside), as_json=as_json, disabled_by_hand=disabled_by_hand(store))
         time.sleep(POLL_EVERY)
     if store.overrides.fulfilled(verb):
         print_progress("all workers have been removed and terminated", as_json=as_json, stop=str(verb), done=True)
@@ -110,12 +112,12 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
     return False
 
 
-def _waits_for_disabled(hosts: Sequence[str]) -> str:
-    them = "them" if len(hosts) > 1 else "it"
-    return (
-        f"waiting for {few(hosts)}: a person disabled {them}, so the stop leaves {them} alone until a person enables "
-        f"{them} (`qmod -e '*@HOST'`) or drains {them} (`sge-autoscaler drain HOST`)"
+def _waits_for(aside: Mapping[str, Condition]) -> str:
+    """Why the stop does not end: workers on which only a person decides."""
+    parts = (
+        f"{few(names)} ({REASONS[code].short}): {REASONS[code].remedy}" for code, names in set_aside_by_reason(aside)
     )
+    return "waiting for a person to decide on " + "; ".join(parts)
 
 
 def _serve_until_released(invocation: Invocation, *, as_json: bool) -> int:

@@ -37,6 +37,7 @@ REMEMBERED = {
     "disabling": "disabled because of: {}",
     "left_disabled": "disabled there by a person before that: {}",
     "seen_disabled": "seen disabled after that",
+    "disabled_queues": "queues seen disabled after that: {}",
     "retired_at": "removal from Grid Engine planned {}",
     "enrolling_since": "enrolment began {}",
     "heard_at": "first load report {}",

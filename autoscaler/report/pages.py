@@ -56,7 +56,8 @@ objects with `name`, `since`), `load` (load average that its execd reported last
 `busy`, `instance_type`, `node_array`, `state`, `price_per_hour`, `currency`, `created_at`, `age_s`, \
 `message` (its provider's last words), `reason` |
 | `status --json` | `schema`, `now`, `sentence` (of the last pass with news), `sentence_at`, `sentence_age_s`, `pass`, \
-`pass_at`, `pass_age_s`, `disabled_by_hand` (workers that a person disabled), `waiting`, `counted`, `fitting`, \
+`pass_at`, `pass_age_s`, `disabled_by_hand` (workers that a person disabled), \
+`set_aside` (by worker: why only a person puts it into service or ends it), `waiting`, `counted`, `fitting`, \
 `workers` (how many), `ordered` (how many workers no listing shows yet), \
 `persistent` (how many), `price_per_hour`, `currency`, `unknown_prices`, `prices_as_of`, \
 `budgets`: a list of objects with `owner`, `budget`, `spent` (null: not yet known), `level` (0, 50, 80 or 100), \

@@ -13,11 +13,13 @@ from autoscaler.core.limits.limits import HOUR
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.fleet import LaunchFailure, OrderState
 from autoscaler.core.model.memory import Backoff
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.policy import Policy
 from autoscaler.core.workers.phases import Condition
 from autoscaler.providers.interface import OLD_PRICES
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import reason_part
+from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.requests import requests_document, requests_line
 from autoscaler.report.wording import count, duration, few, instant_of, number
 from autoscaler.store.lock import Holder
@@ -89,6 +91,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "paused": {"by": overrides.paused_by} if overrides.paused else None,
         "stop": overrides.stop,
         "disabled_by_hand": disabled_by_hand(store),
+        "set_aside": {name: why.value for name, why in sorted(set_aside(store).items())},
         "keep": sorted(overrides.keep),
         "drain": sorted(overrides.drain),
         "brake": None if memory.brake is None else reason_part(memory.brake),
@@ -121,9 +124,32 @@ def notifications_part(store: Store) -> dict[str, Any]:
 
 def disabled_by_hand(store: Store) -> list[str]:
     """Workers that a person has disabled, as of the last pass."""
+    return sorted(name for name, why in set_aside(store).items() if why is Condition.DISABLED_BY_HAND)
+
+
+def set_aside(store: Store) -> dict[str, Condition]:
+    """Workers that cost and that only a person puts into service or ends, as of the last pass, and why."""
     last = store.looks.load()
-    workers = () if last is None else last.workers
-    return sorted(each.host or each.worker.id for each in workers if each.decisive is Condition.DISABLED_BY_HAND)
+    return {
+        each.host or each.worker.name or each.worker.id: each.decisive
+        for each in (() if last is None else last.workers)
+        if each.worker.exists and each.decisive in SET_ASIDE
+    }
+
+
+SET_ASIDE = {
+    Condition.DISABLED_BY_HAND: Code.DISABLED_BY_HAND,
+    Condition.UNKNOWN_ARRAY: Code.UNKNOWN_NODE_ARRAY,
+    Condition.NAME_TAKEN: Code.NAME_TAKEN,
+}
+"""By the condition for which a worker is left to a person: the reason for that."""
+
+
+def set_aside_by_reason(workers: Mapping[str, Condition]) -> Iterator[tuple[Code, list[str]]]:
+    """The workers of `set_aside` of each reason."""
+    for condition, code in SET_ASIDE.items():
+        if names := sorted(name for name, why in workers.items() if why is condition):
+            yield code, names
 
 
 def _ordered(store: Store, at: float) -> int:
@@ -172,6 +198,7 @@ def status_pairs(document: Mapping[str, Any]) -> _Pairs:
     yield from _held_back_pairs(document)
     yield from _order_pairs(document)
     yield from _failed_worker_pairs(document)
+    yield from _set_aside_pairs(document)
     for backoff in document["backoff"]:
         where = f" in {backoff['zone']}" if backoff["zone"] else ""
         yield (
@@ -224,8 +251,8 @@ _STOPS = {
 def _stopping(document: Mapping[str, Any]) -> str:
     """How a person stops the autoscaler, and what keeps the stop from its end."""
     text = _STOPS.get(document["stop"], document["stop"])
-    if disabled := document.get("disabled_by_hand"):
-        text += f"; it waits for {few(disabled)}, which a person disabled"
+    if aside := document.get("set_aside"):
+        text += f"; it waits for {few(list(aside))}, on which only a person decides"
     if document["keep"]:
         text += f"; it does not end while {few(document['keep'])} is kept"
     return text if document["serving"] else f"{text}; `sge-autoscaler run` goes on with it, and ends then"
@@ -244,6 +271,14 @@ def _held_back_pairs(document: Mapping[str, Any]) -> _Pairs:
         yield "brake", f"{document['brake']['text']}; `sge-autoscaler resume` goes on"
     for array, why in document["stopped"].items():
         yield "no launches", f"for {array}: {why}"
+
+
+def _set_aside_pairs(document: Mapping[str, Any]) -> _Pairs:
+    """Workers that cost and that only a person puts into service or ends."""
+    aside = {name: Condition(why) for name, why in document.get("set_aside", {}).items()}
+    for code, names in set_aside_by_reason(aside):
+        row = REASONS[code]
+        yield "set aside", f"{few(names)}: {row.short}; {row.remedy}"
 
 
 def _order_pairs(document: Mapping[str, Any]) -> _Pairs:

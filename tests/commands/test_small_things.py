@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from autoscaler.commands import doctor
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
@@ -13,6 +14,7 @@ from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.durations import seconds_of
 from autoscaler.errors import SettingsError
 from autoscaler.settings import load_settings
+from autoscaler.sge.checks import Level
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.observations import LastObservation, SeenWorker
 from autoscaler.store.overrides import Verb
@@ -128,6 +130,28 @@ def test_a_mistyped_worker_gets_a_suggestion(store: Store, capsys: pytest.Captur
     assert "has no worker fkae-1; did you mean fake-1? Its workers: fake-1" in capsys.readouterr().err
 
 
+def test_doctor_and_status_name_workers_that_cost_and_on_which_only_a_person_decides(
+    environ: dict[str, str], store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = InstanceType("m5.large", "m5", 2, 8 << 30)
+    why = (None, Condition.DISABLED_BY_HAND, Condition.UNKNOWN_ARRAY)
+    seen = [
+        SeenWorker(
+            Worker(f"i-{n}", kind, "execute", MachineState.RUNNING, 1.0, f"w{n}"), Phase.READY, f"w{n}", decisive=each
+        )
+        for n, each in enumerate(why)
+    ]
+    store.looks.keep(LastObservation(workers=tuple(seen)), 1.0)
+    found = doctor.set_aside_findings(Invocation(environ))
+    main(["status"])
+    screen = " ".join(capsys.readouterr().out.split())
+    assert [(each.found, each.level) for each in found] == [
+        ("w1: disabled by hand", Level.WARN),
+        ("w2: node array unknown", Level.WARN),
+    ]
+    assert ("set aside w1: disabled by hand; `qmod -e" in screen, "set aside w2: node array" in screen) == (True, True)
+
+
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("words", (["keep", ""], ["keep", " "], ["drain", ""], ["keep", "--undo", ""]))
 def test_an_empty_host_is_refused_with_a_hint(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,4 +178,4 @@ def test_a_waiting_stop_names_the_workers_that_a_person_disabled(
     with hold(Invocation(environ).cell, lock_directory(), state=str(Invocation(environ).state_directory)):
         assert main(["stop", "--now"]) == 0
     printed = capsys.readouterr().out
-    assert printed.count("waiting for w1, w2, w3 and 2 more: a person disabled them") == 1
+    assert printed.count("waiting for a person to decide on w1, w2, w3 and 2 more (disabled by hand): `qmod -e") == 1

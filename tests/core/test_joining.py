@@ -192,6 +192,58 @@ def test_after_a_store_loss_an_enrolment_is_completed_only_if_it_had_just_begun(
     assert (acts(made), acts(plan(replace(first, memory=made.memory, now=NOW + 15)))) == ([], action)
 
 
+LATE = QueueInstance("late.q", "w1", 2, 0, 0)
+"""A queue that has the host besides, enabled."""
+
+
+def joining_with(late: QueueInstance, *, states: str = "d", heard: bool = True, **more: Any) -> AWorker:
+    host = a_host("w1", states=states, heard=heard, more=(late,))
+    return a_worker(host=host, mark=Disabling.ENROL, age=60, heard=heard, **more)
+
+
+def test_a_queue_that_appears_on_a_joining_worker_is_no_persons_doing() -> None:
+    made = plan(a_snapshot(joining_with(LATE), Memory(passes=5)))
+    assert (acts(made), verdict_and_code(made, "w1")) == ([("enable", "w1")], ("enable", Code.JOINED))
+
+
+def test_a_late_worker_with_a_new_queue_is_given_back_like_any_other() -> None:
+    late = joining_with(LATE, heard=False, disabled=900)
+    assert acts(plan(a_snapshot(replace(late, worker=replace(late.worker, created_at=NOW - 900))))) == [
+        ("disable", "w1")
+    ]
+
+
+def test_a_joining_worker_that_a_person_stops_leaves_although_a_new_queue_is_enabled_there() -> None:
+    made = plan(a_snapshot(joining_with(LATE), Overrides(stop="now")))
+    assert (acts(made), verdict_and_code(made, "w1")) == ([("disable", "w1")], ("disable", Code.STOPPING))
+
+
+def test_a_new_queue_on_a_worker_whose_own_queue_is_closed_is_disabled_too() -> None:
+    p1, first = a_host("p1", states="d"), joining_with(LATE)
+    made = plan(a_snapshot(p1, first, a_job()))
+    note = made.memory.workers["i-w1"]
+    assert (acts(made), note.disabling) == ([("disable", "w1")], Disabling.ENROL)
+
+
+@pytest.mark.parametrize("states", ("", "d"))
+def test_a_worker_that_its_image_made_a_host_of_another_queue_is_enrolled(states: str) -> None:
+    host = ExecutionHost("w1", (replace(LATE, states=states),), heard=True)
+    machine = replace(a_machine("w1", age=60, note=WorkerNote(first_seen=NOW - 60)), host=host)
+    first = a_snapshot(machine, Memory(passes=5))
+    made = plan(first)
+    later = plan(replace(first, memory=made.memory, now=NOW + 15))
+    assert (acts(made), acts(later)) == ([], [("enrol", "w1")])
+
+
+def test_a_worker_that_a_person_took_out_of_its_queue_is_not_enrolled_again() -> None:
+    note = replace(SEEN, heard_at=LONG_AGO, enrolling_since=LONG_AGO, host="w1")
+    host = ExecutionHost("w1", (LATE,), heard=True)
+    first = a_snapshot(replace(a_machine("w1", age=9999, note=note), host=host), Memory(passes=5))
+    made = plan(first)
+    later = plan(replace(first, memory=made.memory, now=NOW + 15))
+    assert (acts(made), acts(later)) == ([], [])
+
+
 def test_workers_that_enrol_themselves_are_not_enrolled_by_us() -> None:
     assert acts(plan(a_snapshot(a_machine("w1"), enrols_itself=True))) == []
 

@@ -105,6 +105,34 @@ def test_a_draining_worker_is_disabled_in_a_queue_added_later() -> None:
     assert (note.disabling, note.empty_since) == (IDLE, None)
 
 
+def drained_in_two_queues(own: str, other: str, *, enabled: float | None = None) -> AWorker:
+    """A worker that drains, with the states of its two queues; both were disabled."""
+    host = a_host("w1", states=own, more=(QueueInstance("other.q", "w1", 2, 0, 0, other),))
+    worker = a_worker(host=host, mark=IDLE, empty=60)
+    assert worker.note is not None
+    at = None if enabled is None else NOW - enabled
+    return replace(worker, note=replace(worker.note, disabled_queues=("main.q", "other.q"), enabled_at=at))
+
+
+def test_a_person_may_enable_only_its_own_queue_of_a_draining_worker() -> None:
+    made = plan(a_snapshot(drained_in_two_queues("", "d")))
+    assert (acts(made), made.memory.workers["i-w1"].disabling) == ([], None)
+
+
+def test_an_own_queue_that_a_person_disables_once_ours_were_enabled_is_theirs() -> None:
+    made = plan(a_snapshot(drained_in_two_queues("d", "", enabled=5)))
+    assert verdict_and_code(made, "w1") == ("keep", Code.DISABLED_BY_HAND)
+
+
+def test_a_failed_enabling_and_a_new_queue_are_no_persons_doing() -> None:
+    host = a_host("w1", states="d", more=(QueueInstance("new.q", "w1", 2, 0, 0),))
+    worker = a_worker(host=host, mark=IDLE, empty=60)
+    assert worker.note is not None
+    note = replace(worker.note, disabled_queues=("main.q",), enabled_at=NOW - 60)
+    made = plan(a_snapshot(replace(worker, note=note)))
+    assert (acts(made), made.memory.workers["i-w1"].disabling) == ([("disable", "w1")], IDLE)
+
+
 def test_a_disabling_without_effect_is_repeated_after_a_while() -> None:
     made = plan(a_snapshot(a_worker(mark=IDLE, states="", disabled=15)))
     assert acts(made) == [("disable", "w1")]

@@ -13,12 +13,14 @@ from autoscaler.core.actions import Hold, Kill
 from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.fleet import BucketKey, Ending, FailureKind, MachineState
 from autoscaler.core.model.memory import Backoff, Memory, ProtectedArray, WorkerNote
+from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.notifications.causes import (
     BLIND_FOR,
     BY_NAME,
     KINDS,
     MOST_OF_A_KIND,
+    SET_ASIDE_FOR,
     NotificationContext,
     Observed,
 )
@@ -26,7 +28,7 @@ from autoscaler.core.notifications.due import AGAIN, SETTLED, Known, Notificatio
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import Plan, Snapshot
-from tests.core.building import LONG_AGO, NOW, a_machine, a_snapshot, a_worker, jobs
+from tests.core.building import LONG_AGO, NOW, AWorker, a_machine, a_snapshot, a_worker, jobs
 from tests.core.test_budgets import ANN, CELL, under
 
 BRAKE = because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0)
@@ -64,6 +66,28 @@ def test_a_cause_is_notified_once_with_its_reason() -> None:
     first, second, later = due_in_turn([at(0, TRIPPED), at(1, TRIPPED), at(7200, TRIPPED)])
     assert first == [Notification("brake", "", NOW, BRAKE)]
     assert (second, later) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("aside", "code"),
+    (
+        (a_worker(states="d"), Code.DISABLED_BY_HAND),
+        (a_worker(node_array="forgotten"), Code.UNKNOWN_NODE_ARRAY),
+    ),
+    ids=("disabled by hand", "unknown node array"),
+)
+def test_a_worker_that_costs_and_on_which_only_a_person_decides_is_notified(aside: AWorker, code: Code) -> None:
+    memory = Memory(passes=5)
+    observed, stops = decided(a_snapshot(aside, memory)), decided(a_snapshot(aside, memory, Overrides(stop="now")))
+    early, late = due_in_turn([at(0, observed), at(SET_ASIDE_FOR, observed)])
+    (at_once,) = due_in_turn([at(0, stops)])
+    assert ([(each.subject, each.reason.code) for each in late], early) == ([("w1", code)], [])
+    assert [each.subject for each in at_once] == ["w1"]
+
+
+def test_a_worker_in_service_is_not_notified_as_set_aside() -> None:
+    observed = decided(a_snapshot(a_worker(), Memory(passes=5)))
+    assert due_in_turn([at(0, observed), at(SET_ASIDE_FOR, observed)]) == [[], []]
 
 
 def test_the_end_of_a_cause_is_notified_once_settled() -> None:

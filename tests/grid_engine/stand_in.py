@@ -23,6 +23,12 @@ $pattern)
     if mkdir {folder}/after 2>/dev/null; then "$real" "$@"; kill -KILL $PPID; exit 1; fi
 esac
 """
+_THEN_ONCE = """\
+case "$*" in
+{pattern})
+    if mkdir {folder}/then 2>/dev/null; then "$real" "$@"; status=$?; {command} >/dev/null 2>&1; exit $status; fi
+esac
+"""
 
 
 class StandIn:
@@ -59,6 +65,10 @@ class StandIn:
     def kill_caller_around(self, pattern: str) -> None:
         """SIGKILL the caller once before a call whose arguments match the shell `pattern`, and once after one."""
         self._behave(_KILL_TWICE.format(pattern=pattern, folder=self._folder))
+
+    def run_once_after(self, pattern: str, command: str) -> None:
+        """Run a shell command once, after a call whose arguments match the shell `pattern`."""
+        self._behave(_THEN_ONCE.format(pattern=pattern, folder=self._folder, command=command))
 
     def killed(self) -> set[str]:
         """Which of both happened: `before`, `after`."""

@@ -111,6 +111,23 @@ def test_a_queue_of_a_worker_that_a_person_disabled_stays_disabled_and_the_other
     assert (scaling.ended_well(job), scaling.ended_well(second)) == (True, True)
 
 
+def test_a_worker_joins_although_somebody_adds_a_queue_over_its_host_group_meanwhile(
+    empty_cell: Cell, until: Until, show_on_failure: Shown, tmp_path: Path
+) -> None:
+    late = empty_cell.out("qconf", "-sq", "main.q").replace("main.q", "late.q")
+    (tmp_path / "late.q").write_text(re.sub(r"(?m)^slots .*", "slots 0", late))
+    qconf = StandIn(empty_cell, "qconf")
+    qconf.run_once_after("-rattr?queue?slots?*", f'"$real" -Aq {tmp_path / "late.q"}')  # the last step of an enrolment
+    scaling = Autoscaling(empty_cell, {"PATH": qconf.path, "CP_CAP_AUTOSCALE_WORKERS": "1"})
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
+    job = empty_cell.submit("-b", "y", "true")
+    with scaling.running():
+        until(lambda: scaling.ended_well(job), 40, "the worker did not come into service")
+        until(scaling.all_gone, 40, "the worker did not leave")
+    assert "late.q" in empty_cell.out("qconf", "-sql").split()
+    assert [entry.kind for entry in journal(scaling)][:3] == ["launch", "enrol", "enable"]
+
+
 _OTHER = {"pe_list": "NONE", "slots": "1"}
 
 

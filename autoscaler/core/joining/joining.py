@@ -112,6 +112,11 @@ def _awaits_name(arrival: Arrival) -> bool:
     return arrival.worker.decisive is Condition.NAME_AWAITED and arrival.worker.host is None
 
 
+def _held_up(arrival: Arrival) -> Reason | None:
+    """Why a complete worker must not take jobs yet."""
+    return arrival.group_verdict.hold or arrival.closed
+
+
 def _dispensable(arrival: Arrival) -> bool:
     array, since = arrival.worker.array, arrival.worker.since(Condition.EMPTY)
     empty_s = None if since is None else arrival.pass_context.now - since
@@ -245,6 +250,27 @@ RULES: tuple[Rule[Arrival], ...] = (
         _awaits_name,
         (Row("", always, lambda arrival: wait(arrival.worker, because(Code.NAME_STILL_USED))),),
         sources=frozenset({Phase.BOOTING}),
+    ),
+    Rule(
+        "disable_again",
+        "A queue that has come to it since its enrolment is enabled, and it must not take jobs yet.",
+        lambda arrival: arrival.worker.joined and arrival.worker.enabled and _held_up(arrival) is not None,
+        (
+            Row(
+                "It was disabled a moment ago.",
+                lambda arrival: arrival.pass_context.recent(arrival.worker.note.disabled_at),
+                lambda arrival: wait(arrival.worker, _given(_held_up(arrival))),
+            ),
+            Row(
+                "It was not.",
+                always,
+                lambda arrival: disable(
+                    arrival.worker, arrival.pass_context, Disabling.ENROL, _given(_held_up(arrival))
+                ),
+                Disable,
+            ),
+        ),
+        sources=_JOINING,
     ),
     Rule(
         "hold_for_group",

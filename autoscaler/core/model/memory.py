@@ -57,6 +57,10 @@ class WorkerNote:
     """
     seen_disabled: bool = False
     """Whether a later observation showed it disabled. Only then does an enabled host mean that a person enabled it."""
+    disabled_queues: tuple[str, ...] = ()
+    """Queues whose instances there an observation has shown disabled since the mark was set. If one of them is enabled,
+    we or a person enabled it; any other queue is new there.
+    """
     retired_at: float | None = None
     """When Remove was planned: a machine that is no execution host after this is to be terminated, not enrolled."""
     enrolling_since: float | None = None

@@ -18,6 +18,10 @@ from autoscaler.core.snapshot import Plan, Snapshot
 
 MOST_OF_A_KIND = 200
 """How many causes of one kind are reported at a time; further ones are ignored."""
+SET_ASIDE = frozenset({Code.DISABLED_BY_HAND, Code.UNKNOWN_NODE_ARRAY, Code.NAME_TAKEN})
+"""Why a worker is left to a person, whatever it costs."""
+SET_ASIDE_FOR = 1800.0
+"""Seconds for which a worker must be set aside until operators are notified; while the autoscaler stops, at once."""
 BLIND_FOR = 600.0
 """Seconds without any observation until operators are notified."""
 
@@ -154,6 +158,19 @@ def _not_ended(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
             yield Cause(verdict.name, verdict.reason)
 
 
+def _set_aside(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
+    """Machines that cost and that only a person puts into service or ends."""
+    rented = {worker.id for worker in observed.snapshot.fleet.workers if worker.exists}
+    for verdict in observed.plan.workers:
+        if verdict.reason.code in SET_ASIDE and verdict.id in rented:
+            yield Cause(verdict.name, verdict.reason)
+
+
+def _until_set_aside(context: NotificationContext) -> float:
+    stops = context.observed is not None and context.observed.snapshot.overrides.stop is not None
+    return 0.0 if stops else SET_ASIDE_FOR
+
+
 def _unsatisfiable(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """Jobs that the autoscaler deletes or holds because nothing allowed can run them."""
     for action in observed.plan.actions:
@@ -190,6 +207,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("limit", "limit reached", _of_plan(_limited), after=lambda context: context.limit_after),
     Kind("lost_worker", "lost worker", _of_plan(_lost), passes=False),
     Kind("end_refused", "worker not ended", _of_plan(_not_ended)),
+    Kind("set_aside", "worker set aside", _of_plan(_set_aside), after=_until_set_aside),
     Kind("unsatisfiable_job", "unsatisfiable job", _of_plan(_unsatisfiable), passes=False),
     Kind("budget", "budget", _of_plan(_budgets), passes=False),
     Kind("old_prices", "old prices", _of_plan(_old_prices)),

@@ -5,7 +5,7 @@ Then `phases` gives the phase and the conditions of each. Nothing is decided her
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -303,11 +303,32 @@ def _with_host(
             seen = replace(seen, heard_at=observation.now)
         else:
             seen = _enrolled_by_image(seen, host, observation.now)
-    elif before is None and worker.exists and cut_short(worker, host, array):
+    elif (worker.exists and before is None and cut_short(worker, host, array)) or _made_by_others(
+        worker, host, seen, array, known=before is not None
+    ):
         seen = replace(seen, disabled_at=observation.now, disabling=Disabling.ENROL)
-    half = half_enrolled(worker, host, seen, array, enrols_itself=enrols_itself)
+    half = not enrols_itself and seen.disabling is Disabling.ENROL and _without_queue(host, array)
+    half = half or half_enrolled(worker, host, seen, array, enrols_itself=enrols_itself)
     half = half or bool(observation.still_missing(worker, host, seen, array))
-    return seen, _seen_host(replace(seen, host=host.name), host, observation.now, half_enrolled=half)
+    own = None if array is None else array.queue
+    return seen, _seen_host(replace(seen, host=host.name), host, own, observation.now, half_enrolled=half)
+
+
+def _made_by_others(
+    worker: Worker, host: ExecutionHost, note: WorkerNote, array: NodeArrayPolicy | None, *, known: bool
+) -> bool:
+    """Whether its image or a person made it an execution host before the autoscaler enrolled it, in other queues or in
+    none. `known`: an earlier observation showed the machine.
+    """
+    ours = note.enrolling_since is not None or note.disabling is not None or note.retired_at is not None
+    if ours or not (worker.ready and host.heard and _without_queue(host, array)):
+        return False
+    return bool(host.instances) or (known and note.heard_at is None)
+
+
+def _without_queue(host: ExecutionHost, array: NodeArrayPolicy | None) -> bool:
+    """Whether it is no host of its node array's queue."""
+    return array is not None and not any(instance.queue == array.queue for instance in host.instances)
 
 
 def _enabled_by_hand(seen: WorkerNote, note: WorkerNote) -> bool:
@@ -348,35 +369,52 @@ def _enrolled_by_image(note: WorkerNote, host: ExecutionHost, now: float) -> Wor
     return replace(note, disabled_at=now, disabling=Disabling.ENROL)
 
 
-def _seen_host(note: WorkerNote, host: ExecutionHost, now: float, *, half_enrolled: bool = False) -> WorkerNote:
-    """The note after an observation of its execution host."""
+def _seen_host(
+    note: WorkerNote, host: ExecutionHost, queue: str | None, now: float, *, half_enrolled: bool = False
+) -> WorkerNote:
+    """The note after an observation of its execution host. `queue`: its node array's."""
     if host.heard and note.heard_at is None:
         note = replace(note, heard_at=now)
     if note.disabling is None:
-        return replace(note, retired_at=None, empty_since=None)
+        return replace(note, retired_at=None, empty_since=None, disabled_queues=())
+    shut = {each.queue for each in host.instances if "d" in each.states}
+    enabled = {each.queue for each in host.instances} - shut
     if note.left_disabled:
         # What a person enables meanwhile is theirs no longer: if we disable it again, we enable it again.
-        enabled = {each.queue for each in host.instances if "d" not in each.states}
         note = replace(note, left_disabled=tuple(queue for queue in note.left_disabled if queue not in enabled))
     if disabled(host):
         since = None if host.busy else note.empty_since if note.empty_since is not None else now
         retired = None if host.busy else note.retired_at
-        return replace(note, seen_disabled=True, empty_since=since, retired_at=retired)
-    return _seen_enabled(replace(note, empty_since=None, retired_at=None), host, half_enrolled=half_enrolled)
+        note = replace(note, seen_disabled=True, empty_since=since, retired_at=retired)
+    else:
+        note = replace(note, empty_since=None, retired_at=None)
+        note = _seen_enabled(note, enabled, shut, queue, heard=host.heard, half_enrolled=half_enrolled)
+    return replace(note, disabled_queues=() if note.disabling is None else _seen_shut(note, enabled, shut))
 
 
-def _seen_enabled(note: WorkerNote, host: ExecutionHost, *, half_enrolled: bool) -> WorkerNote:
-    """The note of a host with our mark that shows as enabled: without the mark, unless the host was enabled by neither
-    us nor a person.
+def _seen_shut(note: WorkerNote, enabled: Set[str], shut: Set[str]) -> tuple[str, ...]:
+    """Queues there that an observation has shown disabled since the mark was set."""
+    there = enabled | (shut - set(note.left_disabled))
+    return tuple(sorted(there & {*note.disabled_queues, *shut}))
+
+
+def _seen_enabled(
+    note: WorkerNote, enabled: Set[str], shut: Set[str], own: str | None, *, heard: bool, half_enrolled: bool
+) -> WorkerNote:
+    """The note of a host with our mark that shows as enabled, wholly or in part: without the mark, unless the host was
+    enabled by neither us nor a person. Only a queue that was seen disabled since the mark can have been enabled.
     """
-    early = note.disabling is Disabling.ENROL and note.heard_at is None  # a person enabled it, but it has yet to join
-    if half_enrolled or early:
+    enrolled = note.disabling is Disabling.ENROL
+    if half_enrolled or (enrolled and note.heard_at is None):  # a person enabled it, but it has yet to join
         return note
-    still = any("d" in each.states for each in host.instances if each.queue not in note.left_disabled)
-    if still and note.disabling is not Disabling.ENROL and note.seen_disabled and note.enabled_at is None:
+    still, opened = shut - set(note.left_disabled), enabled & set(note.disabled_queues)
+    if own in still and not (note.enabled_at is not None and opened):
+        # A further queue has it now. Its own is as we left it, and no person has disabled that.
+        by_nobody = enrolled or note.enabled_at is not None
+        return note if by_nobody else replace(note, seen_disabled=False)
+    if still and own not in opened and not enrolled and note.seen_disabled and note.enabled_at is None:
         return replace(note, seen_disabled=False)  # a new queue is enabled on it: that was no person
-    joined = note.disabling is Disabling.ENROL and host.heard
-    if note.enabled_at is not None or note.seen_disabled or joined:
+    if note.enabled_at is not None or note.seen_disabled or (enrolled and heard):
         silent = None if note.silent_s is None else 0.0  # a person who enables it wants it watched anew
         note = replace(note, disabled_at=None, disabling=None, seen_disabled=False, enabled_at=None, left_disabled=())
         return replace(note, silent_s=silent, fenced_at=None)

@@ -129,6 +129,12 @@ def disabled(host: ExecutionHost) -> bool:
     return all("d" in instance.states for instance in host.instances)
 
 
+def queue_disabled(host: ExecutionHost, queue: str) -> bool:
+    """Whether its instance of this queue is there and disabled."""
+    own = [instance for instance in host.instances if instance.queue == queue]
+    return bool(own) and all("d" in instance.states for instance in own)
+
+
 def in_alarm(host: ExecutionHost, queue: str) -> bool:
     """Whether its load keeps jobs of this queue from starting there."""
     return any(ALARM & set(instance.states) for instance in host.instances if instance.queue == queue)
@@ -227,7 +233,9 @@ def _disabled_by_hand(seen: WorkerFacts) -> bool:
     host, array = seen.host, seen.array
     if host is None or not host.instances or seen.marked is not None:
         return False
-    own = (each for each in host.instances if array is None or each.queue == array.queue)
+    own = [each for each in host.instances if array is None or each.queue == array.queue]
+    if not own and seen.before is not None and seen.note.heard_at is None:
+        return False  # it never was in service, so nobody can have taken it out
     return disabled(host) or any("d" in each.states for each in own)
 
 
@@ -281,8 +289,7 @@ def _joined(seen: WorkerFacts) -> bool:
     host, array = seen.host, seen.array
     if not _enrolling(seen) or host is None or array is None or _incomplete(seen):
         return False
-    queued = any(instance.queue == array.queue for instance in host.instances)
-    return queued and host.heard and seen.worker.ready and disabled(host)
+    return host.heard and seen.worker.ready and queue_disabled(host, array.queue)
 
 
 def _failed(seen: WorkerFacts) -> bool:
