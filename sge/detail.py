@@ -21,8 +21,13 @@ _END = re.compile(rb"<messages\b|<unknown_jobs\b|</djob_info\s*>")
 _CONTEXT = re.compile(rb"<JB_context\b[^<>]*>(.*?)</JB_context\s*>", re.DOTALL)
 # A variable without a value has no `<VA_value>` at all.
 _VARIABLE = re.compile(rb"<VA_variable>([^<]*)</VA_variable>\s*(?:<VA_value>([^<]*)</VA_value>)?")
-_OF_USERS = re.compile(rb"<(JB_env_list|JB_job_args)\b[^<>]*?(?:/>|>.*?(?:</\1\s*>|(?=<JB_job_number>)|\Z))", re.DOTALL)
-"""The environment that a job was submitted with, and its arguments; cut short, up to the next job."""
+_NUMBERS = tuple(
+    b"JB_" + name for name in b"execution_time ja_task_concurrency restart checkpoint_attr ar type".split()
+)
+_WORDS = (b"JB_group", b"JB_project", b"JB_checkpoint_name")
+"""The elements that are read. A record has these and no other: the rest has what users gave their jobs."""
+_NUMBER_OF = {tag: re.compile(rb"<%b>\s*([0-9]{1,19})\s*</%b>" % (tag, tag)) for tag in _NUMBERS}
+_WORD_OF = {tag: re.compile(rb"<%b>([^<]*)</%b>" % (tag, tag)) for tag in _WORDS}
 _RERUN = {b"1": True, b"2": False}
 """`JB_restart`: 0 leaves it to the queue."""
 _IMMEDIATE = 1
@@ -62,11 +67,28 @@ def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[
     return details
 
 
-def without_environments(data: bytes) -> bytes:
-    """The same answer without values that users gave their jobs: environments (`qsub -V`) and arguments hold their
-    secrets.
+def only_read(data: bytes) -> bytes:
+    """An answer with the elements that `read_details` reads and nothing else. What else `qstat -j` prints has the
+    secrets of users: environments, arguments, whole command lines.
     """
-    return _OF_USERS.sub(b"", data)
+    jobs = (b"<element>\n%b</element>\n" % b"".join(_elements(number, block)) for number, block in _blocks(data))
+    return b"<detailed_job_info>\n<djob_info>\n%b</djob_info>\n</detailed_job_info>\n" % b"".join(jobs)
+
+
+def _elements(number: int, block: bytes) -> Iterator[bytes]:
+    yield b"<JB_job_number>%d</JB_job_number>\n" % number
+    for tag in _NUMBERS:
+        if value := _value(block, tag):
+            yield b"<%b>%b</%b>\n" % (tag, value, tag)
+    for tag in _WORDS:
+        if text := _text(block, tag):
+            yield b"<%b>%b</%b>\n" % (tag, text, tag)
+    if found := _CONTEXT.search(block):
+        yield b"<JB_context>%b</JB_context>\n" % b"".join(_pair(*pair) for pair in _VARIABLE.findall(found[1]))
+
+
+def _pair(name: bytes, value: bytes) -> bytes:
+    return b"<context_list><VA_variable>%b</VA_variable><VA_value>%b</VA_value></context_list>\n" % (name, value)
 
 
 def _start(block: bytes, clock: Clock) -> float:
@@ -88,14 +110,19 @@ def _blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _value(block: bytes, tag: bytes) -> bytes:
     """The text of the first element of that name if it is a usable number, else b''."""
-    found = re.search(rb"<%b>\s*([0-9]{1,19})\s*</%b>" % (tag, tag), block)
+    found = _NUMBER_OF[tag].search(block)
+    return b"" if found is None else found[1]
+
+
+def _text(block: bytes, tag: bytes) -> bytes:
+    """The text of the first element of that name as it is printed."""
+    found = _WORD_OF[tag].search(block)
     return b"" if found is None else found[1]
 
 
 def _word(block: bytes, tag: bytes) -> str:
     """The text of the first element of that name; '' if there is none."""
-    found = re.search(rb"<%b>([^<]*)</%b>" % (tag, tag), block)
-    return "" if found is None else plain_text(found[1]).strip()
+    return plain_text(_text(block, tag)).strip()
 
 
 def _read_context(block: bytes) -> dict[str, str]:

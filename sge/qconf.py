@@ -29,7 +29,7 @@ _ASSIGNMENT = re.compile(rf"(?:[^\s,()\[\]]|{_IN_BRACKETS}|[()\[\]])+")
 _QTYPE = "BATCH INTERACTIVE"
 """Grid Engine's default."""
 _EMPTY = frozenset({"", "none"})
-_LIMITS = tuple(
+LIMITS = tuple(
     f"{kind}_{what}" for kind in ("s", "h") for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
 )
 
@@ -81,7 +81,7 @@ def read_queue(text: str) -> Queue:
     pes, pes_by_host = split_overrides(attributes.get("pe_list", ""))
     rerun, reruns = split_overrides(attributes.get("rerun", ""))
     values, values_by_host = split_overrides(attributes.get("complex_values", ""))
-    limits = {name: split_overrides(attributes[name]) for name in _LIMITS if name in attributes}
+    limits = {name: split_overrides(attributes[name]) for name in LIMITS if name in attributes}
     limits_by_host: dict[str, dict[str, str]] = {}
     for name, (_, overrides) in limits.items():
         for where, value in overrides.items():

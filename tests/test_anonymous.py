@@ -197,6 +197,45 @@ def test_a_name_that_is_also_a_keyword_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "case").exists()
 
 
+PATTERNS = """
+  <hard_request name="h" resource_contribution="0.0">!(node7*|bluebird-*)&amp;node?.corp.example.com</hard_request>
+  <hard_req_queue>main.q@node*.corp.example.com,main.q@@allhosts</hard_req_queue></job_list>"""
+
+
+def test_patterns_of_hosts_and_names_are_replaced_by_what_they_match(tmp_path: Path) -> None:
+    quota = "{\n name r\n enabled TRUE\n limit users {alf*} hosts node* to slots=7\n}\n"
+    before = record(tmp_path / "record", srqs=quota)
+    text = (before / "qstat.xml").read_text()
+    (before / "qstat.xml").write_text(text.replace("</job_list>", PATTERNS))
+    rules = [{"user": "alf*", "constraints": [{"exclusive": True}]}]
+    (before / "rules.json").write_text(json.dumps({"apply": rules}))
+
+    write_anonymous(before, tmp_path / "case")
+
+    case = texts(tmp_path / "case")
+    assert [word for word in ("node*", "node?", "node7", "alf", "bluebird", "corp") if word in case] == []
+    case = re.sub(r"pattern-\d+-\*", "other", case)
+    assert "!((host-1|other)|other)&amp;(host-1|host-2|other)<" in case
+    assert "main.q@host-1,main.q@host-2,main.q@other,main.q@@allhosts<" in case
+    assert "users {user-1,other} hosts host-1,host-2,other" in case
+    assert_same_verdicts(before, tmp_path / "case")
+
+
+def assert_same_verdicts(before: Path, after: Path) -> None:
+    one, other = (plan(read_record(folder)).job_categories for folder in (before, after))
+    assert [verdict.reason.code for verdict in one] == [verdict.reason.code for verdict in other]
+
+
+def test_a_record_that_others_made_loses_what_is_not_read(tmp_path: Path) -> None:
+    before = record(tmp_path / "record")
+    told = "<JB_submission_command_line>qsub -v PW=hunter22 ./load</JB_submission_command_line>"
+    text = f"<detailed_job_info><djob_info><element><JB_job_number>12</JB_job_number>{told}</element></djob_info>"
+    (before / "qstat-j.xml").write_text(text + "</detailed_job_info>")
+    write_anonymous(before, tmp_path / "case")
+    assert "hunter22" not in texts(tmp_path / "case")
+    assert "<jb_job_number>12<" in texts(tmp_path / "case")
+
+
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="is not empty"):
         write_anonymous(record(tmp_path / "record"), tmp_path)

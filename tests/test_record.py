@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -326,6 +327,28 @@ def test_no_secret_is_recorded(tmp_path: Path) -> None:
     folder = record(tmp_path / "r", settings=replace(settings, origins=origins))
     written = "".join(file.read_text() for file in folder.rglob("*") if file.is_file())
     assert re.findall(r"hunter22|SECRET|TOKEN", written) == []
+
+
+def test_a_command_in_the_settings_is_recorded_without_its_arguments(tmp_path: Path) -> None:
+    environ = {
+        "CP_CAP_AUTOSCALE_HEALTH_CHECK": "/opt/check --key hunter22",
+        "CP_CAP_AUTOSCALE_URL": "https://ann:hunter22@cloud.example.org/api",
+    }
+    text = (record(tmp_path / "r", environ) / "settings.toml").read_text()
+    assert "hunter22" not in text
+    assert "/opt/check" in text
+
+
+@pytest.mark.parametrize("umask", (0, 0o022, 0o377))
+def test_a_record_is_for_its_owner_alone(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        folder = record(tmp_path / "made" / "r")
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in (folder.parent, *folder.parent.rglob("*")) if path.is_dir()}
+    assert modes == {0o700 & ~umask}
+    assert {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()} == {0o600}
 
 
 def test_settings_of_providers_and_policies_are_not_recorded_and_the_record_can_be_read(tmp_path: Path) -> None:

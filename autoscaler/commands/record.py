@@ -28,7 +28,8 @@ def command(invocation: Invocation, directory: Path, name: str | None, as_json: 
 
     With --case the folder is DIRECTORY/NAME. It decides the same, and names of users, hosts, projects, access lists,
     jobs and machines, addresses, paths and the contexts of jobs in it are invented. Read it before you give it away:
-    names of queues and complexes stay, and so do values that jobs request of a complex.
+    names of queues and complexes stay, and so do values that jobs request of a complex. A pattern of hosts or
+    users becomes the invented names that it matches.
     """
     if name is not None:
         with TemporaryDirectory() as folder:

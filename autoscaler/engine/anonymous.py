@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from autoscaler.core.plan import plan
@@ -29,9 +29,12 @@ from autoscaler.engine.names_of_record import (
     names_in,
     patterns_of,
 )
-from autoscaler.engine.record import read_record, refuse_full
+from autoscaler.engine.record import read_record, refuse_full, write_files
 from autoscaler.errors import GridEngineNotObservable, SettingsError
+from autoscaler.sge.only_read import only_read_of
 
+_PATTERNS_OF = frozenset({"user", "project"})
+"""Fields of a rule that may hold patterns of names."""
 _FREE = frozenset({"failed", "message", "never", "said", "stopped"})
 """Fields of JSON with free text of a cloud, a health check or a person. No decision needs them."""
 _USERS = re.compile(r"^entries\s.*(?:\\\n.*)*|\busers\s+(?:\{[^}]*\}|\S+)", re.MULTILINE)
@@ -55,6 +58,10 @@ _OTHERS = (
     r"|(?P<six>(?<![\w:.])[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?:%\w+)?(?![\w:]))"
 )
 _CONTEXT = re.compile(r"(<JB_context\b[^<>]*>)(.*?)(</JB_context\s*>)", re.DOTALL)
+_WORD_OF_EXPRESSION = re.compile(r"([!\s]*)([^\s|&!(){},]+)")
+_ASKED_HOST = re.compile(r"<\w*(?:hard|soft)_request\s[^<>]*\bname=['\"](?:h|hostname)['\"]")
+_ASKED_QUEUES = re.compile(r"\w*(?:hard|soft)_req_queue")
+_SCOPE = re.compile(r"\b(users|projects|hosts)(\s+)(\{[^}]*\}|\S+)")
 _TOLD = frozenset({"MES_message", "QIM_message"})
 """Elements of `qstat -xml` with free text. None is read."""
 
@@ -65,10 +72,12 @@ class Names:
     def __init__(self, found: Mapping[str, Iterable[str]], master: str, patterns: Iterable[str] = ()) -> None:
         self._patterns = [each for each in patterns if _is_pattern(each)]
         self._new: dict[str, str] = {master: "master"} if master else {}
+        self._of_kind: dict[str, set[str]] = {"host": {master} if master else set()}
         for kind, names in found.items():
             old = sorted({name for name in names if is_name(name)} - self._new.keys())
             width = len(str(len(old)))
             self._new.update({name: f"{kind}-{at:0{width}d}" for at, name in enumerate(old, start=1)})
+            self._of_kind.setdefault(kind, set()).update(name for name in names if name in self._new)
         self._single: dict[tuple[str, str], str] = {}
         self._met: dict[tuple[str, str], str] = {}
         qualified = {
@@ -100,6 +109,38 @@ class Names:
     def whole(self, kind: str, text: str) -> str:
         """A value that is one name, of whatever letters: `anna (REST)`, `token:ci`."""
         return self._new.get(text) or self.single(kind, text)
+
+    def matched(self, kind: str, pattern: str) -> list[str]:
+        """The new names of what a pattern matches, and a new pattern for what it would match besides."""
+        if not pattern.strip("*?"):
+            return [pattern]
+        olds = self._of_kind.get(kind, set())
+        met = {self._new[old] for old in olds if any(fnmatchcase(each, pattern) for each in {old, old.split(".")[0]})}
+        return [*sorted(met), f"{self.single('pattern', pattern)}-*"]
+
+    def expression(self, kind: str, text: str, between: str = "|") -> str:
+        """A text of names and patterns with operators between them, as `!(ip-*|w1)&node?`."""
+
+        def word(found: re.Match[str]) -> str:
+            front, name = found[1], found[2]
+            if not _is_pattern(name):
+                return front + self.text(name)
+            names = self.matched(kind, name)
+            if between == "|":
+                return front + (names[0] if len(names) == 1 else f"({'|'.join(names)})")
+            return between.join(front + each for each in names)
+
+        return _WORD_OF_EXPRESSION.sub(word, text)
+
+    def queues(self, text: str) -> str:
+        """Queues, some with a host or a pattern of hosts: `main.q@ip-*,other.q`."""
+        return ",".join(
+            ",".join(f"{queue}@{each}" for each in self.matched("host", host))
+            if _is_pattern(host) and not host.startswith("@")
+            else self.text(whole)
+            for whole in text.split(",")
+            for queue, _, host in [whole.partition("@")]
+        )
 
     def context(self, context: Mapping[str, Any]) -> dict[str, Any]:
         """A job's context, or a rule's value for it: a value that met a pattern meets the new one."""
@@ -146,22 +187,26 @@ def write_anonymous(record: Path, directory: Path) -> None:
     before = read_record(record)
     master = (record / "master").read_text().strip() if (record / "master").exists() else ""
     names = Names(names_in(record, before), master, patterns_of(record))
+    files: dict[str, bytes] = {}
     for file in sorted(path for path in record.rglob("*") if path.is_file()):
-        place = directory / file.relative_to(record).with_name(_file_name(file, names))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        text = file.read_bytes().decode("utf-8", "surrogateescape")
-        place.write_bytes(_form_of(file)(text, names).encode("utf-8", "surrogateescape"))
-    _require_same(before, directory)
+        kept = only_read_of(file.relative_to(record), file.read_bytes())
+        if kept is not None:
+            place = file.relative_to(record).with_name(_file_name(file, names))
+            text = kept.decode("utf-8", "surrogateescape")
+            files[str(place)] = _form_of(file)(text, names).encode("utf-8", "surrogateescape")
+    with TemporaryDirectory() as private:
+        write_files(Path(private) / directory.name, files)
+        _require_same(before, Path(private) / directory.name, directory)
+    write_files(directory, files)
 
 
-def _require_same(before: Snapshot, directory: Path) -> None:
+def _require_same(before: Snapshot, written: Path, directory: Path) -> None:
     expected = _decided(before)
     try:
-        found: object = _decided(read_record(directory))
+        found: object = _decided(read_record(written))
     except (SettingsError, GridEngineNotObservable) as error:
         found = str(error)
     if found != expected:
-        shutil.rmtree(directory)
         raise SettingsError(
             f"{directory} would decide otherwise than the cell did ({found} instead of {expected}): a name is also a "
             "word that means something; write a plain record, and replace names by hand"
@@ -199,6 +244,10 @@ def _xml(text: str, names: Names) -> str:
         kind = OF_JOB.get(found[2])
         if found[2] in _TOLD:
             return found[1] + LEFT_OUT
+        if _ASKED_HOST.match(found[1]):
+            return found[1] + escape(names.expression("host", unescape(found[3])), quote=False)
+        if _ASKED_QUEUES.fullmatch(found[2]):
+            return found[1] + escape(names.queues(unescape(found[3])), quote=False)
         named = kind and found[3].strip() and not found[3].strip().isdigit()
         return found[1] + (names.single(kind, found[3]) if named and kind else names.text(found[3]))
 
@@ -229,6 +278,11 @@ def _document(file: Path, document: Any, names: Names) -> Any:
     """
     if file.name == "spending.json" and isinstance(document, dict):
         document["spent"] = {names.text(owner): spent for owner, spent in document.get("spent", {}).items()}
+    if file.name == "rules.json" and isinstance(document, dict):
+        for entry in document.get("apply", ()):
+            for who in _PATTERNS_OF & entry.keys():
+                given = [entry[who]] if isinstance(entry[who], str) else entry[who]
+                entry[who] = [new for old in given for new in (names.matched(who, old) if _is_pattern(old) else [old])]
     if file.name == "requests.json" and isinstance(document, dict):
         for one in document.get("sets", ()):
             if not OWN_SETS.fullmatch(one.get("name", "standard")):
@@ -265,7 +319,11 @@ def _of_members(text: str, names: Names) -> str:
     def members(found: re.Match[str]) -> str:
         return re.sub(r"@([\w.+-]+)", lambda one: "@" + names.whole("group", one[1]), found[0])
 
-    return _lines(_USERS.sub(members, text), names)
+    def scope(found: re.Match[str]) -> str:
+        words = names.expression(found[1].removesuffix("s"), found[3], ",") if _is_pattern(found[3]) else found[3]
+        return found[1] + found[2] + words
+
+    return _lines(_SCOPE.sub(scope, _USERS.sub(members, text)), names)
 
 
 def _lines(text: str, names: Names) -> str:

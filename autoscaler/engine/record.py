@@ -2,8 +2,8 @@
 
 `write_record` writes one observation, `read_record` makes a snapshot of a folder without any Grid Engine; every file
 but `qstat.xml` may be missing and then means a documented default (docs/record-folder.md). No secret is ever in it:
-only settings of the table are written, none with a secret's name, and never a provider's own; of jobs neither
-environment nor arguments.
+only settings of the table are written, none with a secret's name, and never a provider's own; of Grid
+Engine's outputs what is read (`sge.only_read`): of jobs neither environment nor arguments.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.fleet_file import dump_fleet, load_fleet, to_seconds
 from autoscaler.errors import GridEngineNotObservable, NotFound, SettingsError
+from autoscaler.new_folder import new_folder
 from autoscaler.outside_files import TOO_DEEP, read_regular
 from autoscaler.settings import Settings, is_secret, load_settings
 from autoscaler.sge.cluster import Outputs, cluster_from
-from autoscaler.sge.detail import without_environments
+from autoscaler.sge.only_read import only_read
 from autoscaler.store import encoding
 
 FILES = frozenset(
@@ -62,6 +63,9 @@ LARGEST = 256 << 20
 """Bytes of one file: `qstat.xml` of 50,000 waiting jobs has a tenth of that."""
 _XML_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
+_COMMAND = "CP_CAP_AUTOSCALE_HEALTH_CHECK"
+"""A setting that is a command, by its first part: it is there once a queue."""
+_IN_URL = re.compile(r"://[^\s/@\"']*@")
 _WORDS = frozenset({"brake", "context", "failed", "message", "said", "stopped"})
 """Fields with free text: a time in them stays text."""
 
@@ -72,10 +76,11 @@ def write_record(directory: Path, snapshot: Snapshot, *, outputs: Outputs, setti
 
     Raises SettingsError if the directory is not empty, or cannot be made or written.
     """
+    outputs = only_read(outputs)
     files: dict[str, bytes | str | None] = {
         "qstat.xml": outputs.qstat,
         "qhost.xml": outputs.qhost,
-        "qstat-j.xml": None if outputs.qstat_j is None else without_environments(outputs.qstat_j),
+        "qstat-j.xml": outputs.qstat_j,
         "provider.json": dump_fleet(snapshot.fleet) + "\n",
         "settings.toml": _settings_text(settings),
         "memory.json": encoding.write(snapshot.memory, indent=2) + "\n",
@@ -88,14 +93,21 @@ def write_record(directory: Path, snapshot: Snapshot, *, outputs: Outputs, setti
         "now": now.isoformat() + "\n",
         **{f"qconf/{stem}.txt": text for stem, text in outputs.qconf.items()},
     }
+    data = {
+        name: content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+        for name, content in files.items()
+        if content is not None
+    }
+    write_files(directory, data)
+
+
+def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of a record. Raises SettingsError as `write_record`."""
     refuse_full(directory)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / "qconf").mkdir()
-        for name, content in files.items():
-            if content is not None:
-                data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
-                (directory / name).write_bytes(data)
+        with new_folder(directory) as folder:
+            for name, content in files.items():
+                folder.write(name, content)
     except OSError as error:
         raise SettingsError(f"cannot write the record {directory}: {error.strerror} ({error.filename})") from error
 
@@ -117,7 +129,7 @@ def read_record(directory: Path) -> Snapshot:
     for entry in sorted(directory.iterdir()):
         if entry.name not in FILES | BESIDE and not entry.name.startswith("."):
             raise SettingsError(f"{entry} is not part of a record; known are {', '.join(sorted(FILES | BESIDE))}")
-    outputs = _outputs(directory)
+    outputs = read_outputs_of(directory)
     now = _now(directory / "now", outputs.qstat)
     zone = now.tzinfo or UTC
     try:
@@ -166,7 +178,8 @@ def _now(file: Path, qstat: bytes) -> datetime:
     return now
 
 
-def _outputs(directory: Path) -> Outputs:
+def read_outputs_of(directory: Path) -> Outputs:
+    """Grid Engine's outputs of a record. Raises NotFound, SettingsError."""
     folder = directory / "qconf"
     found = sorted(folder.iterdir()) if folder.is_dir() else []
     for entry in found:
@@ -246,8 +259,18 @@ def _settings_text(settings: Settings) -> str:
     own = {name: origin.value for name, origin in settings.origins.items() if name not in settings.provider_values}
     shown = {name: value for name, value in own.items() if not is_secret(name)}
     return head + "".join(
-        f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in sorted(shown.items())
+        f"{name} = {json.dumps(_without_secrets(name, value), ensure_ascii=False)}\n"
+        for name, value in sorted(shown.items())
     )
+
+
+def _without_secrets(name: str, value: object) -> object:
+    """A command without its arguments, and a URL without its user and password: nothing is decided on them."""
+    if not isinstance(value, str):
+        return value
+    if name.startswith(_COMMAND):
+        value = value.split(maxsplit=1)[0] if value.split() else value
+    return _IN_URL.sub("://", value)
 
 
 def _spending_text(spending: Spending) -> str | None:
