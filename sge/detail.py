@@ -24,7 +24,7 @@ _VARIABLE = re.compile(rb"<VA_variable>([^<]*)</VA_variable>\s*(?:<VA_value>([^<
 _NUMBERS = tuple(
     b"JB_" + name for name in b"execution_time ja_task_concurrency restart checkpoint_attr ar type".split()
 )
-_WORDS = (b"JB_group", b"JB_project", b"JB_checkpoint_name")
+_WORDS = (b"JB_group", b"JB_project", b"JB_account", b"JB_checkpoint_name")
 """The elements that are read. A record has these and no other: the rest has what users gave their jobs."""
 _NUMBER_OF = {tag: re.compile(rb"<%b>\s*([0-9]{1,19})\s*</%b>" % (tag, tag)) for tag in _NUMBERS}
 _WORD_OF = {tag: re.compile(rb"<%b>([^<]*)</%b>" % (tag, tag)) for tag in _WORDS}
