@@ -36,6 +36,7 @@ from autoscaler.sge.detail import read_details
 from autoscaler.sge.job_categories import UNREADABLE
 from autoscaler.sge.markup import Aside
 from autoscaler.sge.qconf import (
+    containing_groups,
     read_access,
     read_assignments,
     read_attributes,
@@ -67,6 +68,7 @@ class _Configuration:
     pes: dict[str, ParallelEnvironment]
     complexes: Mapping[str, Complex]
     groups: dict[str, tuple[str, ...]]
+    containing_groups: dict[str, tuple[str, ...]]
     execution_hosts: frozenset[str] | None
     global_values: dict[str, str]
     ckpts: tuple[str, ...]
@@ -116,6 +118,7 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         pes=pes,
         complexes=configuration.complexes,
         host_groups=configuration.groups,
+        containing_groups=configuration.containing_groups,
         execution_hosts=_execution_hosts(configuration, hosts),
         global_consumables={**configuration.global_values, **offers.global_consumables},
         global_values=configuration.global_values,
@@ -203,6 +206,7 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
         pes={pe.name: pe for pe in read_all("sp_", read_pe)},
         complexes=read_complexes(texts["sc"], aside) if "sc" in texts else COMPLEXES,
         groups=resolve_host_groups(members),
+        containing_groups=containing_groups(members),
         execution_hosts=read("sel", lambda text: frozenset(name.lower() for name in read_names(text)), None),
         global_values=read(
             "se_global", lambda text: read_assignments(read_attributes(text).get("complex_values", "")), {}
@@ -390,7 +394,8 @@ def _pes_met(
     queues: Mapping[str, Queue], job_categories: tuple[JobCategory, ...], *, asked: bool
 ) -> dict[str, ParallelEnvironment]:
     """PEs known by name only: those in queues and, if no queue is described (`asked`), those that jobs request."""
-    names = {name for queue in queues.values() for name in queue.pe_list}
+    lists = (each for queue in queues.values() for each in (queue.pe_list, *queue.pe_list_by_host.values()))
+    names = {name for each in lists for name in each}
     if asked:
         names |= {
             category.ask.pe

@@ -151,6 +151,22 @@ def resolve_host_groups(groups: Mapping[str, Iterable[str]]) -> dict[str, tuple[
     return {name: resolve_hosts(members, groups, (name,)) for name, members in groups.items()}
 
 
+def containing_groups(groups: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """By host group that is a member of others: all groups that have its hosts thereby, the nearest first."""
+    within: dict[str, list[str]] = {}
+    for name in sorted(groups):
+        for member in groups[name]:
+            if member.startswith("@"):
+                within.setdefault(member, []).append(name)
+    found: dict[str, tuple[str, ...]] = {}
+    for group in within:
+        above = list(dict.fromkeys(within[group]))
+        for name in above:  # grows while it is gone through
+            above += [other for other in within.get(name, ()) if other not in above]
+        found[group] = tuple(name for name in above if name != group)
+    return found
+
+
 def resolve_hosts(
     members: Iterable[str], groups: Mapping[str, Iterable[str]], within: tuple[str, ...] = ()
 ) -> tuple[str, ...]:

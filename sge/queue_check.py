@@ -9,7 +9,7 @@ from autoscaler.core.model.cluster import BATCH, Queue
 from autoscaler.core.placement.queue_instances import queue_at
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.sge.checks import Finding, Level
-from autoscaler.sge.qconf import read_names, read_queue
+from autoscaler.sge.qconf import containing_groups, read_host_group, read_names, read_queue
 
 WHAT = "queue types"
 _REMEDY = "`qconf -mattr queue qtype BATCH QUEUE` and `qconf -aattr queue ckpt_list NAME QUEUE`; see queue_conf(5)"
@@ -34,9 +34,14 @@ def queue_finding(texts: Mapping[str, str], arrays: Sequence[NodeArrayPolicy]) -
 
 def _on_workers(texts: Mapping[str, str], arrays: Sequence[NodeArrayPolicy]) -> Iterator[Queue]:
     """The queues of these node arrays on their workers; one that cannot be read is reported elsewhere."""
+    groups: dict[str, tuple[str, ...]] = {}
+    for stem, text in texts.items():
+        with suppress(ValueError, KeyError):
+            groups |= [read_host_group(text)] if stem.startswith("shgrp_") else []
+    above = containing_groups(groups)
     for array in arrays:
         with suppress(ValueError, KeyError):
-            yield queue_at(read_queue(texts[f"sq_{array.queue}"]), (array.host_group,))
+            yield queue_at(read_queue(texts[f"sq_{array.queue}"]), (array.host_group, *above.get(array.host_group, ())))
 
 
 def _instead(queue: Queue) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from autoscaler.core.model.cluster import ParallelEnvironment, QuotaRule, QuotaSet
 from autoscaler.sge.qconf import (
+    containing_groups,
     read_attributes,
     read_host_group,
     read_names,
@@ -209,3 +210,8 @@ def test_a_recorded_queue_is_read() -> None:
         {"w1": 2, "w2": 4},
         ("local", "mpi"),
     )
+
+
+def test_a_host_group_is_in_all_groups_around_it_however_deep_and_circles_end() -> None:
+    groups = {"@a": ("@b", "h1"), "@b": ("@c",), "@c": ("@a", "h2"), "@d": ("@c",), "@e": ()}
+    assert containing_groups(groups) == {"@b": ("@a", "@c", "@d"), "@c": ("@b", "@d", "@a"), "@a": ("@c", "@b", "@d")}

@@ -84,7 +84,8 @@ def _off(
     queue: Queue, array: NodeArrayPolicy, observed: ObservedWorkers, cluster: Cluster, now: float
 ) -> tuple[Reason | None, float | None]:
     """Why a queue is off by its calendar on hosts of this array, and until when."""
-    name = queue.calendar_by_host.get(array.host_group, queue.calendar)
+    places = cluster.places_of(array.host_group)
+    name = next((queue.calendar_by_host[at] for at in places if at in queue.calendar_by_host), queue.calendar)
     if not name:
         return None, None
     calendar = cluster.calendars.get(name)

@@ -6,7 +6,7 @@ a host, and queue requests pools. Quotas, licences and PE slots that all jobs sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -18,7 +18,7 @@ from autoscaler.core.model.demand_vector import Amounts, Demand, Property
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import HOSTNAME, NEW_HOST
 from autoscaler.core.placement.placement import SLOTS
-from autoscaler.core.placement.queue_instances import forced_in
+from autoscaler.core.placement.queue_instances import forced_in, queue_at
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.values import fault_of_request
 from autoscaler.core.requests.arrays import GROUPS
@@ -83,6 +83,10 @@ class RequestReader:
         self._policy = policy
         self._our_hosts = our_hosts
         self._complexes = by_any_name(cluster.complexes)
+        self._our_groups = frozenset(
+            place for array in policy.node_arrays for place in cluster.places_of(array.host_group)
+        )
+        """Host groups that all workers of a node array are in."""
         self._queues = {
             **{queue.name: Queue(queue.name, (), 0) for queue in policy.queues},
             **(cluster.pools or cluster.queues),
@@ -238,7 +242,7 @@ class RequestReader:
         )
 
     def _is_our_group(self, part: str) -> bool:
-        return part.startswith("@") and any(array.host_group == part for array in self._policy.node_arrays)
+        return part.startswith("@") and part in self._our_groups
 
     def _allowing(self, ask: JobRequest, candidates: frozenset[str], resources: _Resources) -> frozenset[str] | Reason:
         """The candidates that admit such a job; a reason if no autoscaled one does."""
@@ -270,7 +274,7 @@ class RequestReader:
 
     def _on_workers(self, names: Iterable[str]) -> tuple[str, ...] | None:
         """The queues among these that are not autoscaled and have instances on workers all the same; None: none."""
-        groups = {array.host_group for array in self._policy.node_arrays}
+        groups = self._our_groups
         queues = {self._queues[name].name: self._queues[name].hostlist for name in names}
         return (
             tuple(sorted(q for q, hosts in queues.items() if groups & {*hosts} and not self._policy.queue(q))) or None
@@ -280,11 +284,16 @@ class RequestReader:
         """Why the job may not use a queue: an autoscaled one on a new worker, another one anywhere."""
         if not queue.restricted:
             return None
-        places = [array.host_group for array in self._policy.node_arrays if array.queue == queue.name]
+        # The values for a group override those for the groups that it is in.
+        places = [tuple(reversed(some)) for some in self._places_in(queue.name)]
         if self._policy.queue(queue.name) is None:
-            places = ["", *queue.access_by_host]
-        reasons = [self.rights.queue_refusal(queue, ask, (place,)) for place in dict.fromkeys(places or [""])]
+            places = [(), *((place,) for place in queue.access_by_host)]
+        reasons = [self.rights.queue_refusal(queue, ask, some) for some in dict.fromkeys(places or [()])]
         return None if None in reasons else reasons[0]
+
+    def _places_in(self, queue: str) -> list[tuple[str, ...]]:
+        """The host groups of workers to come in a queue, for each of its node arrays."""
+        return [self._cluster.places_of(array.host_group) for array in self._policy.node_arrays if array.queue == queue]
 
     def _admitting_hosts(self, ask: JobRequest, pools: frozenset[str]) -> list[str]:
         """An expression that excludes the hosts that do not admit this job, if there are any."""
@@ -298,15 +307,15 @@ class RequestReader:
         """The queue limit that keeps the job out: of an autoscaled queue on a new worker, of another one anywhere."""
         if not resources.limits:
             return None
-        places = [array.host_group for array in self._policy.node_arrays if array.queue == queue.name]
+        places = self._places_in(queue.name)
         if self._policy.queue(queue.name) is None:
-            places = ["", *queue.limits_by_host]
-        refusals = [self._refusal_at(queue, place, resources) for place in dict.fromkeys(places or [""])]
+            places = [(), *((place,) for place in queue.limits_by_host)]
+        refusals = [self._refusal_at(queue, some, resources) for some in dict.fromkeys(places or [()])]
         return None if None in refusals else refusals[0]
 
     @staticmethod
-    def _refusal_at(queue: Queue, place: str, resources: _Resources) -> Reason | None:
-        limits = {**queue.limits, **queue.limits_by_host.get(place, {})}
+    def _refusal_at(queue: Queue, places: Sequence[str], resources: _Resources) -> Reason | None:
+        limits = queue_at(queue, places).limits
         for entry, text in resources.limits:
             limit = amount(limits.get(entry.name, "INFINITY"), entry.type)
             requested = amount(text, entry.type)

@@ -354,6 +354,8 @@ class Cluster:
     complexes: Mapping[str, Complex]
     host_groups: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """Nested groups are resolved: every value has hosts only."""
+    containing_groups: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """By host group that is in others: all groups that it is in, the nearest first. Their hosts are theirs, too."""
     execution_hosts: frozenset[str] = frozenset()
     """`qconf -sel`: all execution hosts, reporting or not."""
     global_consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -391,3 +393,7 @@ class Cluster:
     """Whether the context of jobs can be changed (`qalter -ac`): a JSV may forbid it."""
     set_aside: tuple[Reason, ...] = ()
     """Parts of the reading that could not be understood, with the cause."""
+
+    def places_of(self, host_group: str) -> tuple[str, ...]:
+        """The host groups of a worker that joins this one. A queue may have values of its own for each of them."""
+        return (host_group, *self.containing_groups.get(host_group, ()))

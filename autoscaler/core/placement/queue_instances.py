@@ -1,7 +1,7 @@
 """The values of a queue on each host: its own, or those for the host or host group (`[@big=…]`).
 
-A future worker gets the values for the host group that it will join. Instances with the same configuration are the
-queue's pool. Others are pools of their own, named like Grid Engine's queue domains.
+A future worker gets the values for the host group that it will join, and for those that this group is in. Instances
+with the same configuration are the queue's pool. Others are pools of their own, named like Grid Engine's queue domains.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def as_configured(cluster: Cluster, policy: Policy) -> tuple[Cluster, Policy]:
     for group in dict.fromkeys(place for queue in own for place in places_of(queue) if place.startswith("@")):
         for host in cluster.host_groups.get(group, ()):
             groups[host] = (*groups.get(host, ()), group)
-    arrays = {array.queue: array.host_group for array in reversed(policy.node_arrays)}
+    arrays = {array.queue: cluster.places_of(array.host_group) for array in reversed(policy.node_arrays)}
     pools = dict(cluster.queues)
-    pools |= {queue.name: queue_at(queue, (arrays.get(queue.name, ""),)) for queue in own}
+    pools |= {queue.name: queue_at(queue, arrays.get(queue.name, ())) for queue in own}
     names = {queue.name for queue in own}
     complexes = by_any_name(cluster.complexes)
 

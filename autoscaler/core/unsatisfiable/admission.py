@@ -58,6 +58,7 @@ class Admission:
     queues: Mapping[str, Queue]
     pes: Mapping[str, ParallelEnvironment]
     host_groups: Mapping[str, tuple[str, ...]]
+    containing_groups: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     licences: tuple[str, ...] = ()
     """Consumables of the global host."""
     persistent: tuple[Alike, ...] = ()
@@ -94,6 +95,7 @@ def admission_of(cluster: Cluster, fleet: Fleet, policy: Policy) -> Admission:
         pools=cluster.pools,
         pes=cluster.pes,
         host_groups={name: cluster.host_groups[name] for name in _groups(policy) if name in cluster.host_groups},
+        containing_groups={name: cluster.places_of(name)[1:] for name in _groups(policy)},
         licences=tuple(sorted(cluster.global_consumables)),
         persistent=_grouped(emptied_host(host, cluster.complexes, names) for host in persistent),
         present=_grouped(emptied_host(host, cluster.complexes, names) for host in ours),
@@ -204,6 +206,7 @@ def _cluster(admission: Admission) -> Cluster:
         pes=admission.pes,
         complexes=admission.complexes,
         host_groups=admission.host_groups,
+        containing_groups=admission.containing_groups,
         global_consumables=dict.fromkeys(admission.licences, ""),
     )
 

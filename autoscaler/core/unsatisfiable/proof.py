@@ -247,8 +247,9 @@ class Prover:
                 if known is None:
                     yield because(Code.UNPREDICTABLE_RESOURCE, resource=f"queue {each.array.queue}")
                 # A probe host stands in no host group.
-                elif each.array.host_group in places_of(known):
-                    yield because(Code.UNPREDICTABLE_RESOURCE, resource=f"{each.array.host_group} in {known.name}")
+                elif of_workers := {*self.cluster.places_of(each.array.host_group)}.intersection(places_of(known)):
+                    resource = f"{' '.join(sorted(of_workers))} in {known.name}"
+                    yield because(Code.UNPREDICTABLE_RESOURCE, resource=resource)
 
     @staticmethod
     def _may_use(ask: JobRequest, queue: str) -> bool:
