@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from math import inf
 from operator import attrgetter
 from typing import TypeVar
 
@@ -56,6 +57,8 @@ from autoscaler.sge.units import Clock, read_duration
 __all__ = ["Outputs", "cluster_from", "read_outputs"]
 
 _Value = TypeVar("_Value")
+_ALWAYS_READ = frozenset({"sc", "sel", "ssconf", "sconf"})
+"""What every cell has: where these outputs are, queues and host groups were read with them."""
 _PLENTY = 99_999
 """Slots of a PE that is only known by name."""
 
@@ -83,6 +86,7 @@ class _Configuration:
     max_user_jobs: int | None
     max_array_tasks: int | None
     max_reservation: int | None
+    default_duration: float
     context_allowed: bool
 
 
@@ -135,6 +139,8 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         max_user_jobs=configuration.max_user_jobs,
         max_array_tasks=configuration.max_array_tasks,
         max_reservation=configuration.max_reservation,
+        default_duration=configuration.default_duration,
+        configuration_read=outputs.qconf.keys() >= _ALWAYS_READ,
         context_allowed=configuration.context_allowed,
         set_aside=(*listing.set_aside, *offers.set_aside, *aside.reasons),
     )
@@ -228,6 +234,7 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
         max_array_tasks=limit("sconf", "max_aj_instances", "2000"),
         # As shipped it is 0: `-R y` then reserves nothing.
         max_reservation=read("ssconf", _max_reservation, None),
+        default_duration=duration("ssconf", "default_duration", inf),
         context_allowed=read("sconf", lambda text: context_allowed(read_attributes(text)), default=True),
     )
 

@@ -162,5 +162,5 @@ def _launches(
     if facts.blocked is None:
         # Groups of workers are launched as a whole.
         groups = launch_groups(facts.grouping, serving.group_verdicts, needs, launches.launches)
-        launches = launches.besides(groups)
+        launches = launches.besides(groups.without(facts.closed.missing, facts.policy))
     return launches, protection

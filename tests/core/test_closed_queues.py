@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.report.wording import text
 from tests.core.building import (
+    COMPLEXES,
     MAIN,
     NOW,
     AWorker,
@@ -162,7 +164,150 @@ def test_jobs_that_may_use_an_open_and_a_closed_queue_count_for_the_open_one() -
     assert reason_code(made, 9) is Code.QUEUE_OFF_BY_CALENDAR
 
 
+# -- calendars that close soon ---------------------------------------------------------------------------------------
+
+
+def closing_in(seconds: float, snapshot: Snapshot, *, reserving: int | None = None, default: float = inf) -> Snapshot:
+    """The same, where the calendar of main.q has it open, and closes it for an hour from then on."""
+    closes = datetime.fromtimestamp(NOW + seconds, UTC)
+    second = closes.hour * 3600 + closes.minute * 60 + closes.second
+    calendar = Calendar("nights", week=(CalendarEntry(times=((second, second + 3600),)),))
+    cluster = replace(
+        snapshot.cluster,
+        queues={"main.q": replace(MAIN, calendar="nights")},
+        calendars={"nights": calendar},
+        max_reservation=reserving,
+        default_duration=default,
+    )
+    return replace(snapshot, cluster=cluster)
+
+
+def test_nothing_is_launched_for_a_queue_that_closes_before_a_worker_could_be_there() -> None:
+    assert launched(plan(closing_in(BOOT + 1, a_snapshot(jobs(2))))) == {"m5.large": 1}
+    made = plan(closing_in(BOOT, a_snapshot(jobs(2))))
+    assert (launched(made), reason_code(made)) == ({}, Code.EXPIRED)
+    assert Code.QUEUE_CLOSES_SOON in {link.code for link in category_of(made).reason.trail}
+
+
+def test_a_queue_that_opens_and_closes_within_a_boot_gets_no_worker() -> None:
+    opens, closes = (datetime.fromtimestamp(NOW + seconds, UTC) for seconds in (300, 600))
+    times = [each.hour * 3600 + each.minute * 60 + each.second for each in (opens, closes)]
+    calendar = Calendar("nights", week=(CalendarEntry(times=((0, times[0]), (times[1], 86_400))),))
+    snapshot = a_snapshot(jobs(2), queues={"main.q": replace(MAIN, calendar="nights")})
+    made = plan(replace(snapshot, cluster=replace(snapshot.cluster, calendars={"nights": calendar})))
+    assert launched(made) == {}
+
+
+@pytest.mark.parametrize(
+    ("hard", "default", "starts"),
+    (
+        ({}, inf, False),
+        ({}, 600.0, True),
+        ({"h_rt": "600"}, inf, True),
+        ({"h_rt": "7200"}, 600.0, False),
+        ({"s_rt": "600", "h_rt": "7200"}, inf, True),
+        ({"s_rt": "7200", "h_rt": "600"}, inf, True),
+    ),
+)
+def test_a_job_that_would_run_on_when_the_queue_closes_counts_only_if_the_scheduler_does_not_look_ahead(
+    hard: dict[str, str], default: float, starts: bool
+) -> None:
+    """As a real scheduler does (8.1.9): `offers only qc:slots=0.000000 due to a reservation`."""
+    waiting = a_snapshot(a_job(hard=hard), complexes={**COMPLEXES, "s_rt": replace(COMPLEXES["h_rt"], name="s_rt")})
+    made = plan(closing_in(3600, waiting, reserving=5, default=default))
+    assert (launched(made), reason_code(made)) == (
+        ({"m5.large": 1}, Code.EXPIRED) if starts else ({}, Code.RUNS_INTO_CLOSING)
+    )
+    for looking_ahead in (0, None):
+        assert launched(plan(closing_in(3600, waiting, reserving=looking_ahead, default=default))) == {"m5.large": 1}
+
+
+def test_a_free_host_of_such_a_queue_is_no_room_for_a_job_that_would_run_into_its_closing() -> None:
+    made = plan(closing_in(3600, a_snapshot(a_job(), a_worker(idle=60)), reserving=1))
+    assert (made.fitting, reason_code(made)) == (0, Code.RUNS_INTO_CLOSING)
+    assert text(category_of(made).reason).endswith("it counts as running for INFINITY (default_duration), as it "
+    "requests no run time")  # fmt: skip
+
+
+def test_a_job_that_would_end_in_time_on_a_host_that_is_there_but_not_after_a_boot_gets_no_worker() -> None:
+    hard = {"h_rt": "3000"}
+    assert (
+        reason_code(plan(closing_in(3600, a_snapshot(a_job(hard=hard), a_worker(idle=60)), reserving=1))) is Code.FITS
+    )
+    made = plan(closing_in(3600, a_snapshot(a_job(hard=hard)), reserving=1))
+    assert (launched(made), reason_code(made)) == ({}, Code.COUNTED)
+    assert [link.code for link in category_of(made).reason.trail] == [Code.RUNS_INTO_CLOSING]
+
+
+def test_jobs_of_other_run_times_are_told_apart_where_the_scheduler_looks_ahead() -> None:
+    made = plan(
+        closing_in(3600, a_snapshot(a_job(1, hard={"h_rt": "600"}), a_job(2, hard={"h_rt": "9000"})), reserving=1)
+    )
+    assert (reason_code(made, 1), reason_code(made, 2)) == (Code.EXPIRED, Code.RUNS_INTO_CLOSING)
+
+
+# -- missing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    (
+        ({"queues": {}}, "queue main.q"),
+        ({"host_groups": {}}, "host group @allhosts"),
+        ({"queues": {"main.q": replace(MAIN, hostlist=("@other",))}}, "host group @allhosts in the hostlist of main.q"),
+    ),
+)
+def test_nothing_at_all_is_launched_for_a_queue_that_workers_could_not_join(changes: Any, what: str) -> None:
+    waiting = a_snapshot(jobs(3), limits=Limits(max_workers=5, min_workers=1))
+    there: dict[str, Any] = {"host_groups": {"@allhosts": ()}, "configuration_read": True}
+    assert launched(plan(replace(waiting, cluster=replace(waiting.cluster, **there)))) != {}
+    made = plan(replace(waiting, cluster=replace(waiting.cluster, **{**there, **changes})))
+    assert (launched(made), reason_code(made)) == ({}, Code.QUEUE_MISSING)
+    assert [text(note) for note in made.notes if note.code is Code.QUEUE_MISSING] == [
+        f"Grid Engine has no {what}: a worker could not join"
+    ]
+
+
+def test_a_queue_over_a_group_that_has_the_workers_group_is_not_missing() -> None:
+    outer = {"main.q": replace(MAIN, hostlist=("@cloud",))}
+    groups: dict[str, tuple[str, ...]] = {"@allhosts": (), "@cloud": ()}
+    snapshot = a_snapshot(jobs(2), queues=outer)
+    cluster = replace(snapshot.cluster, host_groups=groups, configuration_read=True)
+    assert launched(plan(replace(snapshot, cluster=cluster))) == {}
+    inside = replace(cluster, containing_groups={"@allhosts": ("@cloud",)})
+    assert launched(plan(replace(snapshot, cluster=inside))) == {"m5.large": 1}
+
+
 # -- disabled by a person ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "there",
+    (
+        (a_worker("w1", states="d"), a_worker("w2", states="d")),
+        (a_host("master", slots=0, states="du"),),
+        (a_host("master", slots=0, states="du"), a_worker("w1", states="d")),
+        (a_host("master", states="d"), a_worker("w1", states="d", used=1), a_worker("w2", states="d")),
+    ),
+)
+def test_a_queue_without_persistent_hosts_that_a_person_disabled_counts_nothing(there: tuple[AWorker, ...]) -> None:
+    made = plan(a_snapshot(jobs(9), *there))
+    assert (launched(made), reason_code(made)) == ({}, Code.QUEUE_DISABLED_BY_HAND)
+
+
+@pytest.mark.parametrize(
+    "there",
+    (
+        (a_worker("w1", states="d"), a_worker("w2", states="d"), a_worker("w3", used=2)),
+        (a_host("master", slots=0, states="u"), a_worker("w1", states="d")),
+        (a_host("master", slots=0, states="du"), a_worker("w1", used=2)),
+        (a_worker("w1", states="d"), a_worker("w2", mark=Disabling.IDLE, states="d", disabled=20, empty=20, used=2)),
+    ),
+)
+def test_workers_that_a_person_disabled_are_replaced_while_the_queue_is_open_elsewhere(
+    there: tuple[AWorker, ...],
+) -> None:
+    assert launched(plan(a_snapshot(jobs(3), *there))) != {}
 
 
 @pytest.mark.parametrize(

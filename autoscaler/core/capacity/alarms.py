@@ -32,7 +32,9 @@ class Delayed:
     reasons: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By queue: why its hosts start nothing yet."""
     enough: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
-    """By queue for which no further worker is launched: why. All its workers stay in alarm, or it opens later."""
+    """By queue for which no further worker is launched: why. All its workers stay in alarm, it opens later, or
+    it closes before they could be there.
+    """
 
     def launchable(self, counts: Sequence[int], demands: Sequence[CategoryDemand]) -> list[int]:
         """Of these numbers of tasks without room, those that a further worker could run."""
@@ -62,7 +64,7 @@ def delayed(observed: ObservedWorkers, closed: Closed, now: float) -> Delayed:
         for instance in host.instances:
             if instance.queue in closed.opening and BY_CALENDAR & set(instance.states):
                 hosts[host.name] = "".join(sorted(BY_CALENDAR))
-    enough = {queue: reason for queue, reason in closed.opening.items() if queue in closed.early}
+    enough = {**closed.closing, **{queue: why for queue, why in closed.opening.items() if queue in closed.early}}
     for queue, machines in _by_queue(observed).items():
         alarmed = [worker for worker in machines if worker.note.alarm_since is not None]
         any_without_alarm = any(_without_alarm(worker, queue, now) for worker in machines)

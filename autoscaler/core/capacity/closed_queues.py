@@ -1,5 +1,5 @@
-"""Queues that start nothing now, and why: off by calendar, disabled or suspended by a person, suspended for another
-queue. Workers launched for them would be idle, leave, and be launched again.
+"""Queues that start nothing now, and why: missing, off by calendar, disabled or suspended by a person, suspended for
+another queue. Workers launched for them would be idle, leave, and be launched again.
 
 A queue that its calendar opens within the longest boot time no longer counts as closed: its jobs count, and its hosts
 will serve them. The real boot time, known from the first worker on, is not used for this, because workers launched by
@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from autoscaler.core.demand.eligibility import WAITING_STATES
+from autoscaler.core.demand.open_hours import OpenHours, Window
 from autoscaler.core.model.calendars import CalendarState
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, Queue, QueueInstance
 from autoscaler.core.model.complexes import matches
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.queue_instances import queue_at
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.worker_state import same_host
@@ -26,6 +28,8 @@ BY_CALENDAR = frozenset("DC")
 _BY_HAND = frozenset("ds")
 # Slotwise subordination shows `P` instead of `S`.
 _FOR_ANOTHER = frozenset("SP")
+SEVERAL = 2
+"""If a queue has no persistent host, this many workers must be disabled, and no other, before the queue is meant."""
 _LATE = 60.0
 """For this many seconds after an opening hosts may still show `D`, because qmaster's timer and clock differ from ours.
 """
@@ -43,8 +47,14 @@ class Closed:
     """By queue that opens within the longest boot time: the reason. Its jobs count and keep its hosts."""
     early: frozenset[str] = frozenset()
     """The opening queues for which it is too early to launch."""
+    closing: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """By queue that its calendar closes before a worker launched now could be there: why none is launched."""
+    hours: OpenHours = field(default_factory=OpenHours)
+    """When calendars let jobs start, if the scheduler looks ahead."""
     due: float | None = None
-    """When one opens, or when launches for it may begin."""
+    """When one opens or closes, or when launches for it may begin or end."""
+    missing: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """By queue that workers could not join: why nothing at all is launched for it."""
 
 
 def closed_queues(
@@ -55,13 +65,26 @@ def closed_queues(
     opening: dict[str, Reason] = {}
     by_hand: set[str] = set()
     early: set[str] = set()
+    closing: dict[str, Reason] = {}
+    windows: dict[tuple[str, str], Window] = {}
     due: list[float] = []
+    missing = missing_queues(cluster, policy)
     for queue in map(cluster.queues.get, (queue.name for queue in policy.queues)):
         array = next((array for array in policy.node_arrays if queue is not None and array.queue == queue.name), None)
         if queue is None or array is None:
             continue
-        hand = _by_hand(queue.name, observed, policy)
         boot = boot_times.get(array.name, array.boot_timeout)
+        for calendar in sorted({queue.calendar, *queue.calendar_by_host.values()} - {""}):
+            window = _window(calendar, cluster, now, boot)
+            if window is None:
+                continue
+            windows[queue.name, calendar] = window
+            due += [time for time in (window.closes - boot, window.closes) if time > now]
+            if calendar == _calendar_of_workers(queue, array, cluster) and window.closes <= window.ready:
+                closing[queue.name] = because(
+                    Code.QUEUE_CLOSES_SOON, queue=queue.name, calendar=calendar, closes_at=window.closes, boot_s=boot
+                )
+        hand = _by_hand(queue.name, observed, policy)
         off, opens = _off(queue, array, observed, cluster, now)
         if opens is not None:
             due += [time for time in (opens - array.boot_timeout, opens - boot, opens) if time > now]
@@ -77,15 +100,59 @@ def closed_queues(
                 early.add(queue.name)
         elif (why := off or _suspended_for_another(queue.name, observed, cluster)) is not None:
             reasons[queue.name] = why
-    return Closed(reasons, frozenset(by_hand), opening, frozenset(early), min(due, default=None))
+    hours = OpenHours(windows, cluster.default_duration) if cluster.max_reservation else OpenHours()
+    return Closed(
+        {**reasons, **missing},
+        frozenset(by_hand),
+        opening,
+        frozenset(early),
+        closing,
+        hours,
+        min(due, default=None),
+        missing,
+    )
+
+
+def missing_queues(cluster: Cluster, policy: Policy) -> Mapping[str, Reason]:
+    """Autoscaled queues that no worker could join, as they or their host groups do not exist or are not connected."""
+    found: dict[str, Reason] = {}
+    for array in policy.node_arrays if cluster.configuration_read else ():
+        queue = cluster.queues.get(array.queue)
+        if queue is None:
+            what = f"queue {array.queue}"
+        elif array.host_group not in cluster.host_groups:
+            what = f"host group {array.host_group}"
+        elif not {*queue.hostlist}.intersection(cluster.places_of(array.host_group)):
+            what = f"host group {array.host_group} in the hostlist of {array.queue}"
+        else:
+            continue
+        found.setdefault(array.queue, because(Code.QUEUE_MISSING, what=what))
+    return found
+
+
+def _window(name: str, cluster: Cluster, now: float, boot: float) -> Window | None:
+    """The time in which a calendar lets jobs start, from now or its next opening on; None: it is not known, or has no
+    end.
+    """
+    calendar = cluster.calendars.get(name)
+    if calendar is None:
+        return None
+    is_on = calendar.state(now, cluster.zone) is CalendarState.ON
+    opens = now if is_on else calendar.opens(now, cluster.zone)
+    closes = None if opens is None else calendar.closes(opens, cluster.zone)
+    return None if opens is None or closes is None else Window(opens, max(opens, now + boot), closes, boot)
+
+
+def _calendar_of_workers(queue: Queue, array: NodeArrayPolicy, cluster: Cluster) -> str:
+    """The calendar of the queue on hosts of this array."""
+    return queue_at(queue, cluster.places_of(array.host_group)).calendar
 
 
 def _off(
     queue: Queue, array: NodeArrayPolicy, observed: ObservedWorkers, cluster: Cluster, now: float
 ) -> tuple[Reason | None, float | None]:
     """Why a queue is off by its calendar on hosts of this array, and until when."""
-    places = cluster.places_of(array.host_group)
-    name = next((queue.calendar_by_host[at] for at in places if at in queue.calendar_by_host), queue.calendar)
+    name = _calendar_of_workers(queue, array, cluster)
     if not name:
         return None, None
     calendar = cluster.calendars.get(name)
@@ -116,29 +183,29 @@ def _calendar_of(queue: Queue, host: str, cluster: Cluster) -> str:
 
 def _by_hand(queue: str, observed: ObservedWorkers, policy: Policy) -> Reason | None:
     """Why a person closed the queue. `qmod -d` or `-sq` of a queue changes its present instances only. So the queue
-    counts as closed if all persistent instances are, and no worker of ours is enabled. The master's instance alone
-    proves nothing, because many masters are kept free of jobs in this way.
+    counts as closed if all persistent instances are, and no worker of ours is enabled. With workers only, one that is
+    disabled may be meant itself; several, and no other, are the queue. The master's instance alone proves nothing if
+    it has slots, because many masters are kept free of jobs in this way; without slots nothing else is meant by it.
     """
     persistent = [
         (host, instance)
         for host, instance in _instances(queue, observed.others)
-        if instance.slots > 0 and not same_host(host.name, policy.master)
+        if (instance.slots > 0) is not same_host(host.name, policy.master)
     ]
     # A worker that was in service and will be disabled still shows whether a person closed the queue, until it is.
     ours = [
-        instance
+        (worker.host, instance)
         for worker in observed.known
         if worker.host is not None and not worker.gone and (worker.note.disabling is None or worker.note.opened)
         for _, instance in _instances(queue, (worker.host,))
         if worker.note.disabling is None or not _BY_HAND & set(instance.states)
     ]
-    if not persistent or not all(_BY_HAND & set(instance.states) for instance in ours):
+    shown = [*persistent, *ours]
+    if not (persistent or len(ours) >= SEVERAL) or not all(_BY_HAND & set(instance.states) for _, instance in shown):
         return None
-    if not all(_BY_HAND & set(instance.states) for _, instance in persistent):
-        return None
-    disabled = all("d" in instance.states for _, instance in persistent)
+    disabled = all("d" in instance.states for _, instance in shown)
     code = Code.QUEUE_DISABLED_BY_HAND if disabled else Code.QUEUE_SUSPENDED_BY_HAND
-    return because(code, queue=queue, hosts=tuple(host.name for host, _ in persistent))
+    return because(code, queue=queue, hosts=tuple(host.name for host, _ in persistent or ours))
 
 
 def _suspended_for_another(queue: str, observed: ObservedWorkers, cluster: Cluster) -> Reason | None:

@@ -57,14 +57,19 @@ class Alike:
         return tuple(found)
 
 
-def alike_in(complexes: Mapping[str, Complex], queues: Mapping[str, Queue], quotas: Iterable[QuotaSet] = ()) -> Alike:
-    """`quotas`: resources that these limit are not limited by queues alone."""
+def alike_in(
+    complexes: Mapping[str, Complex],
+    queues: Mapping[str, Queue],
+    quotas: Iterable[QuotaSet] = (),
+    besides: frozenset[str] = frozenset(),
+) -> Alike:
+    """`quotas`: resources that these limit are not limited by queues alone; neither are those `besides`."""
     by_quota = {name for quota in quotas if quota.enabled for rule in quota.rules for name in rule.limits}
     return Alike(
         {
             called: (entry.name, entry.type, _limits_of(entry, queues.values()))
             for called, entry in by_any_name(complexes).items()
-            if entry.name in QUEUE_LIMITS
+            if entry.name in QUEUE_LIMITS - besides
             and entry.consumable is Consumable.NO
             and entry.relop != "EXCL"
             and not is_forced(entry)

@@ -15,7 +15,8 @@ from autoscaler.core.cost.spending import Whose
 from autoscaler.core.demand import access
 from autoscaler.core.demand.constraint_demand import ConstraintDemand, Entries
 from autoscaler.core.demand.eligibility import CategoryPart, judge
-from autoscaler.core.demand.job_requests import ReadRequest, RequestReader
+from autoscaler.core.demand.job_requests import ANY_TIME, ReadRequest, RequestReader
+from autoscaler.core.demand.open_hours import OpenHours
 from autoscaler.core.demand.shared_limits import SharedLimits, Taken
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobDetail, JobRequest
 from autoscaler.core.model.complexes import split_tasks, task_count
@@ -68,9 +69,10 @@ def read_demand(
     our_hosts: frozenset[str] = frozenset(),
     closed: Mapping[str, Reason] = MappingProxyType({}),
     over_budget: Mapping[tuple[Whose, str], Reason] = MappingProxyType({}),
+    hours: OpenHours = ANY_TIME,
 ) -> PendingDemand:
     """All waiting jobs, counted or not. `our_hosts`: names of workers that jobs may be pinned to; `closed`: queues that
-    start nothing now, and why.
+    start nothing now, and why; `hours`: when calendars let jobs start.
     """
     inputs = _Inputs(
         _without_loads(cluster),
@@ -79,6 +81,7 @@ def read_demand(
         our_hosts,
         closed,
         over_budget,
+        hours,
     )
     found = _LAST.value_of(inputs, lambda: _read(inputs, now))
     if found.depends_on_time:
@@ -101,6 +104,7 @@ class _Inputs:
     closed: Mapping[str, Reason]
     over_budget: Mapping[tuple[Whose, str], Reason]
     """Users and projects for whose jobs nothing is launched."""
+    hours: OpenHours
 
 
 def _without_loads(cluster: Cluster) -> Cluster:
@@ -143,6 +147,8 @@ class _Judged:
 
 
 _LAST = LastValue[_Judged]()
+_Key = tuple[Demand, tuple[str, ...]]
+"""What tasks need, and the queues that launch for them."""
 
 
 def _read(inputs: _Inputs, now: float) -> _Judged:
@@ -156,7 +162,7 @@ def _read(inputs: _Inputs, now: float) -> _Judged:
     admission = _Admission(inputs, details)
     for part in _oldest_first(admission.rules.split(access.split(eligible.parts, details, needs))):
         admission.add(_within_budget(part, inputs.over_budget))
-    demands = _demands_of(admission.merged)
+    demands = _demands_of(admission.merged, admission.withheld)
     demand = PendingDemand(
         wanted=demands,
         counted=tuple(tuple(admission.merged[want.demand, want.launches]) for want in demands),
@@ -185,9 +191,10 @@ class _Admission:
     def __init__(self, inputs: _Inputs, details: Mapping[int, JobDetail]) -> None:
         cluster, policy = inputs.cluster, inputs.policy
         self.rules = ConstraintDemand(cluster, policy, details)
-        self.merged: dict[tuple[Demand, tuple[str, ...]], list[CategoryPart]] = {}
+        self.merged: dict[_Key, list[CategoryPart]] = {}
+        self.withheld: dict[_Key, Reason] = {}
         self.uncounted: list[CategoryPart] = []
-        self._reader = RequestReader(cluster, policy, inputs.our_hosts, inputs.closed)
+        self._reader = RequestReader(cluster, policy, inputs.our_hosts, inputs.closed, hours=inputs.hours)
         self._budgets = SharedLimits(cluster, policy, details)
         self._served: dict[object, _Served] = {}
 
@@ -233,6 +240,8 @@ class _Admission:
             if not isinstance(answer, Reason):
                 answer = self.rules.ask(answer, entries, array=ask.array)
                 parts = self.merged.setdefault((answer.demand, answer.launches), [])
+                if answer.withheld is not None:
+                    self.withheld.setdefault((answer.demand, answer.launches), answer.withheld)
             known = self._served[key] = _Served(answer, parts)
         return known
 
@@ -254,7 +263,9 @@ def _oldest_first(parts: Sequence[CategoryPart]) -> list[CategoryPart]:
     return sorted(by_number, key=lambda part: part.oldest)
 
 
-def _demands_of(merged: Mapping[tuple[Demand, tuple[str, ...]], Sequence[CategoryPart]]) -> tuple[CategoryDemand, ...]:
+def _demands_of(
+    merged: Mapping[_Key, Sequence[CategoryPart]], withheld: Mapping[_Key, Reason]
+) -> tuple[CategoryDemand, ...]:
     return tuple(
         CategoryDemand(
             demand=demand,
@@ -264,6 +275,7 @@ def _demands_of(merged: Mapping[tuple[Demand, tuple[str, ...]], Sequence[Categor
             asks=tuple(part.ask for part in parts),
             tasks=tuple(part.count for part in parts),
             launches=launches,
+            withheld=withheld.get((demand, launches)),
         )
         for (demand, launches), parts in sorted(
             ((key, parts) for key, parts in merged.items() if parts),

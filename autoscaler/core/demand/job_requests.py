@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from autoscaler.core.demand.access import Rights
 from autoscaler.core.demand.alike import QUEUE_LIMITS, alike_in
+from autoscaler.core.demand.open_hours import RUN_TIMES, OpenHours
 from autoscaler.core.model.cluster import BATCH, Cluster, Complex, Consumable, JobRequest, ParallelEnvironment, Queue
 from autoscaler.core.model.complexes import TOO_MUCH, amount, by_any_name, canonical, matches, satisfies
 from autoscaler.core.model.demand_vector import Amounts, Demand, Property
@@ -28,6 +29,7 @@ _QUEUE_ATTRIBUTES = frozenset({"qname", "rerun", "calendar", "seq_no", "tmpdir",
 _OF_EVERY_QUEUE = QUEUE_LIMITS | _QUEUE_ATTRIBUTES | {HOSTNAME}
 """Complexes that every queue instance has a value of."""
 _OF_GLOBAL_HOST = " of the global host"
+ANY_TIME = OpenHours()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class ReadRequest:
     demand: Demand
     launches: tuple[str, ...]
     pe: str | None
+    withheld: Reason | None = None
+    """Why no queue launches for it, although it counts."""
     requested: Amounts = ()
     """Every consumable it asks for, per task, slots included."""
 
@@ -75,11 +79,15 @@ class RequestReader:
         our_hosts: frozenset[str],
         closed: Mapping[str, Reason] = MappingProxyType({}),
         rights: Rights | None = None,
+        hours: OpenHours = ANY_TIME,
     ) -> None:
-        """`closed`: queues that start nothing now, and why. `rights`: who may use what; None: as the cluster says."""
+        """`closed`: queues that start nothing now, and why. `rights`: who may use what; None: as the cluster says.
+        `hours`: when calendars let jobs start.
+        """
         self.rights = Rights.of(cluster) if rights is None else rights
         self._cluster = cluster
         self._closed = closed
+        self._hours = hours
         self._policy = policy
         self._our_hosts = our_hosts
         self._complexes = by_any_name(cluster.complexes)
@@ -91,7 +99,7 @@ class RequestReader:
             **{queue.name: Queue(queue.name, (), 0) for queue in policy.queues},
             **(cluster.pools or cluster.queues),
         }
-        self.alike = alike_in(cluster.complexes, self._queues, cluster.quotas)
+        self.alike = alike_in(cluster.complexes, self._queues, cluster.quotas, RUN_TIMES if hours else frozenset())
         """Requests by what makes a difference to `read`, except who asks."""
         self._unread = frozenset(queue.name for queue in policy.queues) - cluster.queues.keys()
         self._forced = frozenset(cluster.complexes[name] for name in forced_in(cluster.complexes))
@@ -127,6 +135,8 @@ class RequestReader:
         if not launches:
             ours = {self._queues[pool].name for pool in pools if self._policy.queue(pool)}
             return because(Code.QUEUE_NOT_NAMED, queues=tuple(sorted(ours)))
+        late = {name: self._runs_into_closing(name, ask, new=True) for name in launches}
+        in_time = tuple(name for name in launches if late[name] is None)
         pinned = self._pin(pins, [*resources.hosts, *self._admitting_hosts(ask, pools)])
         if isinstance(pinned, Reason):
             return pinned
@@ -139,7 +149,8 @@ class RequestReader:
                 together=together,
                 names=frozenset(entry.name for entry in self._forced & self._requested(ask)),
             ),
-            launches=launches if new_hosts_too else (),
+            launches=in_time if new_hosts_too else (),
+            withheld=late[launches[0]] if new_hosts_too and not in_time else None,
             pe=pe,
             requested=_per_task(resources, slots),
         )
@@ -260,6 +271,7 @@ class RequestReader:
                 or self._must_be_requested(name, ask)
                 or self._other_kind(name, ask)
                 or self._closed.get(queue.name)
+                or self._runs_into_closing(name, ask)
             )
             if refusal is None:
                 allowed.add(name)
@@ -353,6 +365,12 @@ class RequestReader:
 
     def _requested(self, ask: JobRequest) -> set[Complex]:
         return {self._complexes[name] for name, _ in ask.hard}
+
+    def _runs_into_closing(self, pool: str, ask: JobRequest, *, new: bool = False) -> Reason | None:
+        """Why the calendar of the queue keeps the job out, although the queue is open; `new`: of a worker to come."""
+        if not self._hours:
+            return None
+        return self._hours.refusal(self._queues[pool], self._hours.run_time(ask.hard, self._complexes), new=new)
 
     def _other_kind(self, pool: str, ask: JobRequest) -> Reason | None:
         """Why the queue starts no jobs of this kind. Its type does not matter for parallel jobs, nor for checkpointing

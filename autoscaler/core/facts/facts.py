@@ -201,7 +201,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
     # The waiting jobs, and which of them could run if a host were there.
     names = frozenset(worker.name for worker in observed.workers)
     spent = over_budget(policy, snapshot.spending)
-    demand = read_demand(cluster, memory, policy, now, names, closed.reasons, spent)
+    demand = read_demand(cluster, memory, policy, now, names, closed.reasons, spent, closed.hours)
     demand = demand if policy.queue_demand else demand.launching_nothing()
     # Workers that are silent, about to be taken, or gone; and which of their jobs will wait again.
     context = recovery_context(observed, snapshot)

@@ -91,6 +91,12 @@ class Calendar:
             (moment for moment in self._changes(at, zone) if self.state(moment, zone) is CalendarState.ON), None
         )
 
+    def closes(self, at: float, zone: tzinfo) -> float | None:
+        """When its queues are next not on, after a time at which they are; None: never."""
+        return next(
+            (moment for moment in self._changes(at, zone) if self.state(moment, zone) is not CalendarState.ON), None
+        )
+
     def _state(self, local: datetime) -> CalendarState:
         for entries in (self.year, self.week):
             states = {entry.state for entry in entries if entry.holds(local)}

@@ -383,12 +383,16 @@ class Cluster:
     """`max_aj_instances`: how many tasks of one array may run at once. None: any number."""
     max_reservation: int | None = None
     """For how many jobs (`-R y`) the scheduler reserves resources. None: not known."""
+    default_duration: float = float("inf")
+    """How long a job without `h_rt` and `s_rt` is taken to run, where the scheduler plans ahead."""
     max_unheard: float = 300.0
     """Seconds of silence after which Grid Engine shows a host's queue instances as unknown (`u`)."""
     pools: Mapping[str, Queue] = field(default_factory=lambda: MappingProxyType({}))
     """Set by `queue_instances`: queues with the values of their instances, without overrides. A queue's name stands for
     its instances on new workers, a queue domain for others.
     """
+    configuration_read: bool = False
+    """Whether queues and host groups were read: then one that is not among them does not exist."""
     context_allowed: bool = True
     """Whether the context of jobs can be changed (`qalter -ac`): a JSV may forbid it."""
     set_aside: tuple[Reason, ...] = ()

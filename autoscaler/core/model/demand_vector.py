@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoscaler.core.model.cluster import JobRequest
+from autoscaler.core.model.reasons import Reason
 
 Amounts = tuple[tuple[str, float], ...]
 """A vector of consumables: (name, amount), sorted by name. Memory in bytes.
@@ -68,3 +69,5 @@ class CategoryDemand:
     """Autoscaled queues that may launch workers for it, in policy order. Empty: it keeps workers that can serve it, but
     launches none.
     """
+    withheld: Reason | None = None
+    """Why no queue launches for it."""

@@ -186,7 +186,8 @@ def _growth_for(
     if not policy.queue_demand:
         return lambda *_: because(Code.QUEUE_DEMAND_OFF)
     if not want.launches:
-        return lambda *_: because(Code.COUNTED)
+        counted = because(Code.COUNTED)
+        return lambda *_: counted if want.withheld is None else counted.then(want.withheld)
     queue = policy.queue(want.launches[0])
     limit = queue.scale_up_timeout if queue else 0.0
     names = (f"{name}{GROUPS}" if want.demand.together else name for name in want.launches)

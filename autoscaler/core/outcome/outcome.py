@@ -146,10 +146,11 @@ def _notes(facts: Facts, decided: Decisions) -> tuple[Reason, ...]:
     stopped = facts.pass_context.paused, facts.pass_context.stopping, decided.kills_stopped
     first = [reason for reason in stopped if reason is not None]
     first += decided.protection.notes()
+    first += facts.closed.missing.values()
     unknown = unknown_arrays(snapshot.requests, snapshot.policy)
     unknown += unknown_types(snapshot.requests, snapshot.policy)
     budgets = budget_notes(snapshot.policy, snapshot.spending)
-    return (*first, *decided.launches.notes, *unknown, *snapshot.cluster.set_aside, *budgets)
+    return (*dict.fromkeys((*first, *decided.launches.notes)), *unknown, *snapshot.cluster.set_aside, *budgets)
 
 
 def _served(launches: Sequence[Launch], demand: PendingDemand) -> Mapping[str, tuple[tuple[int, ...], ...]]:

@@ -52,6 +52,8 @@ TEXT_FACTS: Mapping[Code, tuple[str, ...]] = MappingProxyType(
         Code.BEYOND_ARRAY_LIMIT: (),
         Code.BEYOND_GLOBAL: ("resource",),
         Code.QUEUE_OFF_BY_CALENDAR: ("queue", "calendar"),
+        Code.RUNS_INTO_CLOSING: ("queue", "calendar"),
+        Code.QUEUE_MISSING: ("what",),
         Code.QUEUE_DISABLED_BY_HAND: ("queue",),
         Code.QUEUE_SUSPENDED_BY_HAND: ("queue",),
         Code.QUEUE_SUBORDINATE: ("queue", "superior"),

@@ -100,6 +100,7 @@ def _overrides(queue: Queue) -> tuple[Mapping[str, object], ...]:
         queue.qtype_by_host,
         queue.ckpt_list_by_host,
         queue.limits_by_host,
+        queue.calendar_by_host,
     )
 
 
@@ -120,6 +121,8 @@ def queue_at(queue: Queue, places: Sequence[str]) -> Queue:
         ckpt_list_by_host={},
         limits=limits,
         limits_by_host={},
+        calendar=_first(places, queue.calendar_by_host, queue.calendar),
+        calendar_by_host={},
     )
 
 
@@ -134,6 +137,7 @@ def _alike(one: Queue, other: Queue, complexes: Mapping[str, Complex]) -> bool:
         and (BATCH in one.qtype) == (BATCH in other.qtype)
         and set(one.ckpt_list) == set(other.ckpt_list)
         and one.limits == other.limits
+        and one.calendar == other.calendar
         and dict(_fixed(one, complexes)) == dict(_fixed(other, complexes))
     )
 

@@ -17,7 +17,7 @@ from autoscaler.core.model.fleet import Fleet
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import Requests
 from autoscaler.core.placement.placement import OpenPlacement
-from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.group_names import group_id
 from autoscaler.core.requests.instance_types import not_offered
 from autoscaler.core.scale_up.group_offers import (
@@ -47,6 +47,15 @@ class GroupLaunches:
     """By queue, for jobs that must stay inside one group: what is launched, or why nothing is."""
     held_back: Mapping[int, Reason] = field(default_factory=dict)
     """By position of a demand whose jobs no launch has helped: why nothing is launched for it now."""
+
+    def without(self, missing: Mapping[str, Reason], policy: Policy) -> GroupLaunches:
+        """The same without launches for queues that workers could not join."""
+        if not missing:
+            return self
+        queues = {array.name: array.queue for array in policy.node_arrays}
+        return replace(
+            self, launches=tuple(launch for launch in self.launches if queues.get(launch.node_array) not in missing)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.reasons import Reason
 from autoscaler.core.model.request_sets import CreatedNode
 from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy
@@ -29,6 +30,8 @@ class LaunchNeeds:
     requests: Mapping[str, Need] = field(default_factory=dict)
     holding: Holding = field(default_factory=Holding)
     protection: Protection = field(default_factory=Protection)
+    missing: Mapping[str, Reason] = field(default_factory=dict)
+    """By queue that workers could not join: why nothing is launched for it, whatever asks for workers."""
 
     def has_shortfall(self, node_array: str) -> bool:
         """Whether request sets need more workers of it than they have."""

@@ -119,8 +119,9 @@ def _for_demand(
             at: each.reason for at, each in enumerate(allowances) if each.reason is not None and not each.tasks
         }
         short = needs.short_of_floor(array)
-        if blocked is not None:
-            found.append((array, ArrayLaunch(note=blocked) if any(mine) or short > 0 else ArrayLaunch()))
+        obstacle = blocked or needs.missing.get(array.queue)
+        if obstacle is not None:
+            found.append((array, ArrayLaunch(note=obstacle) if any(mine) or short > 0 else ArrayLaunch()))
             continue
         replacement = swaps.replacements.get(array.name)
         size = size_launch if replacement is None else replacement.size_launch
@@ -151,9 +152,10 @@ def _for_nodes(
         array = launch_context.policy.node_array(name)
         if array is None:
             continue
-        if blocked is not None:
-            found.append((array, ArrayLaunch(note=blocked)))
-            withheld |= {node.id: blocked for node in nodes}
+        obstacle = blocked or needs.missing.get(array.queue)
+        if obstacle is not None:
+            found.append((array, ArrayLaunch(note=obstacle)))
+            withheld |= {node.id: obstacle for node in nodes}
             continue
         kind = array if machine_type is None else replace(array, machine_types=(machine_type,))
         reason = because(Code.NODE_REQUESTED, node_array=name, nodes=tuple(node.name for node in nodes))
@@ -194,8 +196,9 @@ def _for_needs(
         array, there = launch_context.policy.node_array(name), needs.holding.vcpus.get(name, ())
         if array is None or not needs.has_shortfall(name):
             continue
-        if blocked is not None:
-            found.append((array, ArrayLaunch(note=blocked)))
+        obstacle = blocked or needs.missing.get(array.queue)
+        if obstacle is not None:
+            found.append((array, ArrayLaunch(note=obstacle)))
             continue
         if array.unknown_types:
             nothing = because(Code.NOTHING_TO_LAUNCH, node_array=name, asked=array.unknown_types)

@@ -46,4 +46,5 @@ def launch_needs(facts: Facts, forecast: Forecast, serving: Serving, protection:
         requests=facts.requests.needs,
         holding=serving.holding,
         protection=protection,
+        missing=facts.closed.missing,
     )

@@ -93,15 +93,37 @@ ROWS = {
         "{boot_s} before that, the time a boot takes",
         short="queue opens soon",
     ),
+    Code.QUEUE_CLOSES_SOON: Row(
+        "the queue {queue} is closed by its calendar {calendar} from {closes_at}: a worker launched now would come too "
+        "late (a boot takes {boot_s})",
+        short="queue closes soon",
+        remedy="`qconf -scal NAME` shows the calendar; workers are launched again one boot before it opens the queue.",
+    ),
+    Code.RUNS_INTO_CLOSING: Row(
+        "the scheduler starts it in the queue {queue} only if it ends before the calendar {calendar} closes the queue "
+        "at {closes_at}; it [requests to run for {asked_s}][counts as running for {default}, as it requests no run "
+        "time][, and a boot takes {boot_s}]",
+        short="runs into closing",
+        remedy="Its owner can request a run time that ends before: `qalter -l h_rt=0:30:0 JOB`. An administrator can "
+        "set `default_duration` for jobs without one, or `max_reservation` to 0, in which case the scheduler does not "
+        "look ahead (sched_conf(5)).",
+    ),
+    Code.QUEUE_MISSING: Row(
+        "Grid Engine has no {what}: a worker could not join",
+        short="queue is missing",
+        remedy="An administrator must run `sge-autoscaler init`, or correct `CP_CAP_SGE_QUEUE_NAME` or "
+        "`CP_CAP_SGE_HOSTLIST_NAME`; launches begin in the pass after that.",
+        listed="waiting for",
+    ),
     Code.QUEUE_DISABLED_BY_HAND: Row(
-        "the queue {queue} is closed: a person disabled it on all its persistent hosts ({hosts})",
+        "the queue {queue} is closed: a person disabled it on all its hosts ({hosts})",
         short="queue disabled by hand",
-        remedy="`qmod -e QUEUE` opens it. If only its persistent hosts are to stay closed, take them out of the "
-        "queue, or give them 0 slots there.",
+        remedy="`qmod -e QUEUE` opens it. If only these hosts are to stay closed: take persistent ones out of the "
+        "queue, or give them 0 slots there; give workers back with `sge-autoscaler drain HOST`.",
         listed="waiting for",
     ),
     Code.QUEUE_SUSPENDED_BY_HAND: Row(
-        "the queue {queue} is closed: a person suspended it on all its persistent hosts ({hosts})",
+        "the queue {queue} is closed: a person suspended it on all its hosts ({hosts})",
         short="queue suspended by hand",
         remedy="`qmod -usq QUEUE` opens it.",
         listed="waiting for",

@@ -29,6 +29,8 @@ TEXTS: Mapping[Code, str] = MappingProxyType(
         Code.BEYOND_ARRAY_LIMIT: "as many tasks of it run as max_aj_instances allows",
         Code.BEYOND_GLOBAL: "other jobs use all {resource}",
         Code.QUEUE_OFF_BY_CALENDAR: "the queue {queue} is closed by its calendar {calendar}",
+        Code.RUNS_INTO_CLOSING: "it would run on when the calendar {calendar} closes the queue {queue}",
+        Code.QUEUE_MISSING: "Grid Engine has no {what}",
         Code.QUEUE_DISABLED_BY_HAND: "the queue {queue} is disabled by a person",
         Code.QUEUE_SUSPENDED_BY_HAND: "the queue {queue} is suspended by a person",
         Code.QUEUE_SUBORDINATE: "the queue {queue} is suspended by jobs of {superior}",
