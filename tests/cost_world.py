@@ -8,7 +8,7 @@ from pathlib import Path
 
 from autoscaler.core.cost.shares import Payer
 from autoscaler.core.model.cluster import ExecutionHost, HostJob, QueueInstance
-from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.fleet import MachineState, OrderedFor
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.observed import observe_workers
 from autoscaler.engine.cost_keeper import CostKeeper, slots_of
@@ -31,6 +31,7 @@ class Machine:
     joins: float = 0.0
     """Seconds after its begin."""
     id: str = ""
+    ordered_for: tuple[OrderedFor, ...] = ()
 
     @property
     def worker_id(self) -> str:
@@ -107,7 +108,8 @@ class CostWorld:
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         slots = {worker.worker.id: count for worker in observed.known if (count := slots_of(worker.host))}
         joined = [one.worker_id for one in self.machines if one.began + one.joins <= at]
-        self.store.history.note_workers(snapshot.fleet.workers, joined, snapshot.now, slots, "USD")
+        ordered_for = {one.worker_id: one.ordered_for for one in self.machines}
+        self.store.history.note_workers(snapshot.fleet.workers, joined, snapshot.now, slots, "USD", ordered_for)
         self.keeper.note(snapshot, observed)
 
     def _snapshot(self, at: float) -> Snapshot:

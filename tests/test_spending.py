@@ -10,13 +10,15 @@ from random import Random
 import pytest
 
 from autoscaler.core.cost.spending import Budget, BudgetAction, Whose
+from autoscaler.core.model.fleet import OrderedFor
+from autoscaler.core.plan import plan
 from autoscaler.core.policy import Policy
 from autoscaler.engine import cost_keeper
 from autoscaler.engine.spending import AGAIN, SpendingReader
 from autoscaler.errors import SettingsError
 from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.settings import load_settings
-from tests.core.building import NOW, a_snapshot
+from tests.core.building import NOW, a_job, a_snapshot
 from tests.cost_world import PAYER, CostWorld, Job, Machine
 
 HOUR = 3600.0
@@ -88,6 +90,27 @@ def test_all_workers_count_for_the_cell_and_used_slots_for_users_and_projects(wo
     assert spending.spent == {"the cell": 1.5, "user ann": 0.75, "user eve": 0.0, "project wind": 0.75}
     ends = datetime.fromtimestamp(spending.ends_at, UTC)
     assert (ends.day, ends.hour, spending.ends_at > NOW) == (1, 0, True)
+
+
+def test_starting_and_idle_time_count_for_those_whose_jobs_the_worker_was_ordered_for(world: CostWorld) -> None:
+    """Also if these were deleted when it came; and no job of others pays for it."""
+    for_both = (OrderedFor("eve", "wind", slots=3), OrderedFor("ben", slots=1))
+    world.machines.append(Machine("w3", 1800, 1800 + HOUR, joins=600.0, ordered_for=for_both))
+    before = SpendingReader(world.store).read(policy(*BUDGETS), NOW + 1800).spent
+    for at in (1800, 2400, 1800 + HOUR):
+        world.see(at)
+    after = SpendingReader(world.store).read(policy(*BUDGETS), NOW + 1800 + HOUR).spent
+    assert {name: round(after[name] - before[name], 6) for name in ("user eve", "project wind")} == {
+        "user eve": 0.75,
+        "project wind": 0.75,
+    }
+
+
+def test_a_launch_is_kept_with_those_for_whose_jobs_it_was_ordered(world: CostWorld) -> None:
+    made = plan(a_snapshot(a_job(slots=2, owner="eve", project="wind")))
+    world.store.accept(made, pass_number=1, at=NOW)
+    (order,) = (order for record in world.store.journal.orders(0) for order in record.as_orders())
+    assert order.ordered_for == (OrderedFor("eve", "wind", slots=2),)
 
 
 def test_a_worker_of_unknown_price_counts_against_no_budget(world: CostWorld) -> None:

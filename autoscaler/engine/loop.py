@@ -244,8 +244,9 @@ class Loop:
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         with self.store.database.transaction():
             slots = {worker.worker.id: count for worker in observed.known if (count := slots_of(worker.host))}
+            ordered_for = {worker_id: note.ordered_for for worker_id, note in plan.memory.workers.items()}
             self.store.history.note_workers(
-                snapshot.fleet.workers, reported, snapshot.now, slots, snapshot.policy.currency
+                snapshot.fleet.workers, reported, snapshot.now, slots, snapshot.policy.currency, ordered_for
             )
             self.store.history.explain(plan.job_categories, snapshot.now)
             if self.monitor is not None:

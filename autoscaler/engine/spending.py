@@ -1,12 +1,16 @@
-"""Reads off the store, for each observation, how much of each budget has been spent since the month began."""
+"""Reads off the store, for each observation, how much of each budget has been spent since the month began.
+
+A user's or project's budget counts what their jobs held, and the starting and idle time of workers that were ordered
+for them (docs/decisions/0068).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from autoscaler.core.cost.amounts import MICROS
-from autoscaler.core.cost.shares import Kind, Payer, Window, parts_of, rent_of
+from autoscaler.core.cost.amounts import MICROS, divided
+from autoscaler.core.cost.shares import Kind, Window, parts_of, rent_of
 from autoscaler.core.cost.spending import Spending, Whose
 from autoscaler.core.policy import Policy
 from autoscaler.report.cost import month_of, rental_of
@@ -69,10 +73,16 @@ class SpendingReader:
         uses = self.store.usages.of_worker(life.worker_id, window.since / 1000, window.until / 1000)
         for part in parts_of(rental_of(life), uses, window):
             if part.kind is Kind.USED and part.use is not None:
-                for owner in _owners_of(part.use.payer):
-                    found[owner] = found.get(owner, 0) + part.micros
+                payers = [(part.use.payer.user, part.use.payer.project, part.micros)]
+            else:
+                payers = _ordered_by(life, part.micros)
+            for user, project, micros in payers:
+                for owner in ((Whose.USER, user), (Whose.PROJECT, project)):
+                    found[owner] = found.get(owner, 0) + micros
         return found
 
 
-def _owners_of(payer: Payer) -> tuple[tuple[Whose, str], ...]:
-    return (Whose.USER, payer.user), (Whose.PROJECT, payer.project)
+def _ordered_by(life: Lifetime, micros: int) -> list[tuple[str, str, int]]:
+    """The time in which no job held a slot, by user and project for whose jobs the worker was ordered."""
+    shares = divided(micros, [each.slots for each in life.ordered_for])
+    return [(each.user, each.project, share) for each, share in zip(life.ordered_for, shares, strict=True)]

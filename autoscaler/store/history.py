@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from autoscaler.core.model.fleet import Worker
+from autoscaler.core.model.fleet import OrderedFor, Worker
 from autoscaler.core.snapshot import JobCategoryVerdict
 from autoscaler.store import encoding
 from autoscaler.store.database import Database, Migration
@@ -116,6 +116,8 @@ class Lifetime:
     """Currency of its price; '': not known."""
     seen_at: float | None = None
     """The time at which it was last listed before its end: nothing is known of the time in between."""
+    ordered_for: tuple[OrderedFor, ...] = ()
+    """The owners of the jobs that it was ordered for."""
 
     def seconds(self, now: float) -> float:
         """How long it was (or has been) rented."""
@@ -186,9 +188,10 @@ class History:
         at: float,
         slots: Mapping[str, int] = MappingProxyType({}),
         currency: str = "",
+        ordered_for: Mapping[str, tuple[OrderedFor, ...]] = MappingProxyType({}),
     ) -> None:
         """Update lifetimes from one complete listing. `joined`: ids of execution hosts in service; `slots`: by id, the
-        slots that each gives to Grid Engine.
+        slots that each gives to Grid Engine; `ordered_for`: by id, the owners of the jobs that it was ordered for.
         """
         listed = {worker.id: worker for worker in workers}
         known = self._known(listed)
@@ -197,6 +200,7 @@ class History:
             _seen(worker, known.get(worker.id), worker.id in serving, at, slots.get(worker.id), currency, before)
             for worker in listed.values()
         ]
+        seen = [replace(each, ordered_for=each.ordered_for or ordered_for.get(each.worker_id, ())) for each in seen]
         changed = [lifetime for lifetime in seen if lifetime != known.get(lifetime.worker_id)]
         changed += [
             dataclasses.replace(lifetime, ended_at=at, seen_at=before)
@@ -208,7 +212,7 @@ class History:
                 columns = [field.name for field in dataclasses.fields(Lifetime)]
                 self._database.execute_many(
                     f"INSERT OR REPLACE INTO lifetimes ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
-                    [dataclasses.astuple(lifetime) for lifetime in changed],
+                    [tuple(encoding.columns_of(lifetime)[name] for name in columns) for lifetime in changed],
                 )
             self._database.execute("INSERT OR REPLACE INTO lifetimes_seen VALUES (1, ?)", (at,))
 

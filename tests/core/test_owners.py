@@ -168,3 +168,33 @@ def test_what_one_owner_caused_is_left_out_and_what_others_caused_counts() -> No
     assert tripped(TWO, (eve, ann), NOW, several_owners=True) is not None
     assert tripped(TWO, (eve, nobody), NOW, several_owners=True) is not None
     assert tripped(TWO, (eve,), NOW) is not None
+
+
+# -- jobs that fail at their start -------------------------------------------------------------------------------------
+
+
+def test_a_start_that_failed_at_once_is_no_help_and_the_next_launches_for_its_owner_wait() -> None:
+    world = UnhelpfulLaunches(cause=Cause.NONE, failing=frozenset({"eve"}))
+    for _ in range(40):
+        if not world.waiting:
+            world.ask(4, "eve")
+        world.go_on(300.0, until=lambda: not world.waiting and not world.machines)
+    assert len(world.launched) <= 8
+
+
+def test_launches_for_others_with_the_same_requests_do_not_wait_for_jobs_that_fail_at_their_start() -> None:
+    world = UnhelpfulLaunches(cause=Cause.NONE, failing=frozenset({"eve"}))
+    for _ in range(20):
+        if not world.waiting:
+            world.ask(4, "eve")
+        world.go_on(300.0, until=lambda: not world.waiting and not world.machines)
+    world.go_on(900.0, until=lambda: bool(world.waiting) and not world.machines)
+    world.ask(4, "eve")
+    world.go_on(60.0)
+    before = len(world.launched)
+    assert world.waiting
+    assert not world.machines
+    world.ask(4, "ann")
+    world.go_on(90.0)
+    assert len(world.launched) == before + 1
+    assert world.memory.protected["execute"].stopped is None

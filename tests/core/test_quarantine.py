@@ -201,6 +201,22 @@ def test_another_owners_or_an_earlier_success_elsewhere_does_not_count(ran: JobS
     assert acts(planned(failed=failures(failed=DIRECTORY), ran=(ran,))) == []
 
 
+@pytest.mark.parametrize("failed", (failures(failed=DIRECTORY), again((1, 0), (2, 0), (1, 0))))
+def test_failures_of_one_owner_prove_nothing_where_jobs_of_others_run_well(failed: tuple[JobFailure, ...]) -> None:
+    elsewhere = JobSuccess("w2", "ann", NOW - 30)
+    assert acts(planned(failed=failed, ran=(elsewhere, JobSuccess("w1", "bob", NOW - 600)))) == []
+    beside = a_worker(used=1)
+    assert beside.host is not None
+    (instance,) = beside.host.instances
+    job = replace(instance.jobs[0], owner="bob")
+    beside = replace(beside, host=replace(beside.host, instances=(replace(instance, jobs=(job,)),)))
+    assert acts(planned(beside, failed=failed, ran=(elsewhere,))) == []
+
+
+def test_a_job_that_fails_again_proves_nothing_where_another_job_of_its_owner_ran() -> None:
+    assert acts(planned(failed=again((1, 0), (2, 0), (1, 0)), ran=(JobSuccess("w1", "ann", NOW - 600),))) == []
+
+
 def test_failure_codes_of_jobs_that_ran_do_not_count() -> None:
     assert [number for number in (*range(12, 18), 24, 25, 30, 37, 100) if number in FAULTS] == []
 

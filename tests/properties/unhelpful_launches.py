@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from autoscaler.core.actions import Action, Enable, Launch
 from autoscaler.core.model.cluster import ExecutionHost, JobCategory
-from autoscaler.core.model.evidence import JobSuccess
+from autoscaler.core.model.evidence import JobFailure, JobSuccess
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -54,6 +54,9 @@ class UnhelpfulLaunches(World):
     submitted: dict[int, float] = field(default_factory=dict)
     """Of jobs that were started."""
     successes: list[JobSuccess] = field(default_factory=list)
+    failing: frozenset[str] = frozenset()
+    """Owners whose jobs fail at their start, by their own fault: they are in error then."""
+    failures_at_start: list[JobFailure] = field(default_factory=list)
 
     def _carry_out(self, action: Action) -> None:
         super()._carry_out(action)
@@ -82,7 +85,9 @@ class UnhelpfulLaunches(World):
         snapshot = super().snapshot()
         return replace(
             snapshot,
-            evidence=replace(snapshot.evidence, successes=tuple(self.successes)),
+            evidence=replace(
+                snapshot.evidence, successes=tuple(self.successes), failures=tuple(self.failures_at_start)
+            ),
             policy=replace(snapshot.policy, protected_after=self.protected_after),
         )
 
@@ -122,7 +127,10 @@ class UnhelpfulLaunches(World):
         for name, host in self.hosts.items():
             for job, slots in list(host.jobs.items()):
                 del host.jobs[job]
-                if self.cause is Cause.ERROR:
+                if self.owners[job] in self.failing:
+                    said = "28 : changing into working directory"
+                    self.failures_at_start.append(JobFailure(name, job, self.now, said, self.owners[job]))
+                elif self.cause is Cause.ERROR:
                     self.in_error.add(name)
                     self.waiting[job] = (slots, self.submitted[job])
                 else:

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from functools import cached_property
 
+from autoscaler.core.demand.owners import owner_of
 from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand, Property
 from autoscaler.core.model.fleet import Assignment
+from autoscaler.core.policy import OwnerKind
 
 
 def category_key(demand: Demand) -> str:
@@ -52,8 +54,9 @@ def assignment_of(demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> As
 class Categories:
     """The demands of one pass by category. Keys are made on first use, because there may be 50,000 demands."""
 
-    def __init__(self, demands: Sequence[CategoryDemand]) -> None:
+    def __init__(self, demands: Sequence[CategoryDemand], kind: OwnerKind = OwnerKind.USER) -> None:
         self._demands = demands
+        self._kind = kind
 
     @cached_property
     def _by_key(self) -> dict[str, list[CategoryDemand]]:
@@ -68,7 +71,7 @@ class Categories:
 
     def owners(self, key: str) -> tuple[str, ...]:
         """The owners of its tasks, two at most."""
-        return tuple(sorted(owners_of(self._by_key.get(key, ())))[:2])
+        return tuple(sorted(owners_of(self._by_key.get(key, ()), self._kind))[:2])
 
     def spreads(self, key: str) -> bool:
         """Whether one of its tasks may need several hosts."""
@@ -79,5 +82,5 @@ class Categories:
         return any(ask.hard == job.hard for want in self._by_key.get(key, ()) for ask in want.asks)
 
 
-def owners_of(demands: Sequence[CategoryDemand]) -> frozenset[str]:
-    return frozenset(ask.owner for want in demands for ask in want.asks if ask.owner)
+def owners_of(demands: Sequence[CategoryDemand], kind: OwnerKind) -> frozenset[str]:
+    return frozenset(owner_of(ask, kind) for want in demands for ask in want.asks if ask.owner)

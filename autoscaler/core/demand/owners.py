@@ -5,7 +5,7 @@ or accounts are told apart.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from autoscaler.core.model.cluster import Cluster, JobRequest
@@ -37,11 +37,17 @@ def main_owner(ordered_for: Sequence[OrderedFor], kind: OwnerKind) -> str:
     """The owner for whom most of a launch was ordered; '': nobody."""
     slots: Counter[str] = Counter()
     for each in ordered_for:
-        slots[_name(each, kind)] += each.slots
+        slots[name_of(each, kind)] += each.slots
     return min(slots, key=lambda name: (-slots[name], name), default="")
 
 
-def _name(each: OrderedFor, kind: OwnerKind) -> str:
+def tasks_besides(want: CategoryDemand, owners: Collection[str], kind: OwnerKind) -> int:
+    """How many tasks of a demand are of other owners."""
+    each = zip(want.asks, want.tasks or (1,) * len(want.asks), strict=True)
+    return sum(count for ask, count in each if owner_of(ask, kind) not in owners)
+
+
+def name_of(each: OrderedFor, kind: OwnerKind) -> str:
     match kind:
         case OwnerKind.PROJECT:
             return each.project or each.user

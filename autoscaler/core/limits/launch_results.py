@@ -15,7 +15,7 @@ from autoscaler.core.hosts.job_faults import fault_of
 from autoscaler.core.hosts.load_reports import LONGEST_GAP
 from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.model.demand_vector import Demand
-from autoscaler.core.model.evidence import Evidence
+from autoscaler.core.model.evidence import JobFailure
 from autoscaler.core.model.fleet import Assignment, Ending, Order, OrderState
 from autoscaler.core.model.memory import LaunchTrial
 from autoscaler.core.model.offered_host import Host
@@ -151,6 +151,7 @@ class _Observation:
             trial,
             workers=max(trial.workers, len(machines), len(order.ids) if order else 0),
             seen=tuple(seen)[:4],
+            failed_at_start=trial.failed_at_start or any(self._failed(worker, trial) for worker in machines),
             excused=trial.excused or any(self._excused(worker) for worker in machines),
         )
         if last is not None and (trial.joined_at is None or last > trial.joined_at):
@@ -183,7 +184,10 @@ class _Observation:
             )
         some = (key for key, _ in trial.assignment if any(self.categories.may_be(job, key) for job in running))
         started = tuple(dict.fromkeys((*trial.started, *some)))
-        return replace(trial, ran_at=self.pass_context.now if trial.ran_at is None else trial.ran_at, started=started)
+        failed_at = max((one.at for worker in machines for one in self._failures(worker, trial)), default=0.0)
+        # Of jobs that fail one after the other one is always seen.
+        anew = trial.ran_at is None or failed_at > trial.ran_at
+        return replace(trial, ran_at=self.pass_context.now if anew else trial.ran_at, started=started)
 
     def _ended(
         self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None, *, open_: bool
@@ -205,7 +209,16 @@ class _Observation:
         """Whether jobs fail to start there: a queue instance is in error, or accounting says so."""
         if worker.host is not None and any("E" in instance.states for instance in worker.host.instances):
             return True
-        return any(_failed_starts(self.snapshot.evidence, worker, trial))
+        return self._failed(worker, trial)
+
+    def _failed(self, worker: WorkerState, trial: LaunchTrial) -> bool:
+        return any(self._failures(worker, trial))
+
+    def _failures(self, worker: WorkerState, trial: LaunchTrial) -> Iterator[JobFailure]:
+        """Jobs that failed at their start there."""
+        for failure in self.snapshot.evidence.failures:
+            if failure.at >= trial.ordered_at and same_host(failure.host, worker.name) and fault_of(failure.failed):
+                yield failure
 
     def _succeeded(self, worker: WorkerState, trial: LaunchTrial) -> bool:
         successes = self.snapshot.evidence.successes
@@ -235,9 +248,3 @@ def _running(worker: WorkerState) -> list[HostJob]:
     """Jobs that its host has taken, in queue instances that are not in error."""
     instances = worker.host.instances if worker.host is not None else ()
     return [job for each in instances if "E" not in each.states for job in each.jobs if not job.on_its_way]
-
-
-def _failed_starts(evidence: Evidence, worker: WorkerState, trial: LaunchTrial) -> Iterator[str]:
-    for failure in evidence.failures:
-        if failure.at >= trial.ordered_at and same_host(failure.host, worker.name) and fault_of(failure.failed):
-            yield failure.failed

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.demand.categories import Categories, category_key, owners_of
-from autoscaler.core.demand.owners import main_owner
+from autoscaler.core.demand.owners import main_owner, name_of, tasks_besides
 from autoscaler.core.limits.launch_results import Ended, Watched, watch
 from autoscaler.core.limits.limits import HOUR
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
@@ -103,7 +103,7 @@ class Protection:
         for want, count in zip(demands, counts, strict=True):
             if not count:
                 allowance = LaunchAllowance(count)
-            elif shared is not None and owners_of((want,)) <= {*shared.owners}:
+            elif shared is not None and owners_of((want,), self.owner) <= {*shared.owners}:
                 allowance = _after(shared, open_, name, self.now)
                 if tried and allowance.tasks:  # one task is tried for all categories of these owners
                     allowance = LaunchAllowance(0, _unhelped(shared, name, self.now))
@@ -120,7 +120,12 @@ class Protection:
         if record is None:
             return _beside(open_, want.demand, key, count, name)
         own = [each for each in open_ if key in dict(each.trial.assignment)]
-        return _after(record, own, name, self.now)
+        allowance = _after(record, own, name, self.now)
+        if not record.at_start:
+            return allowance
+        # What is free or coming counts as theirs first: else they would get a worker in each pass until theirs is up.
+        others = tasks_besides(want, record.owners, self.owner) - (want.count - count)
+        return replace(allowance, tasks=max(allowance.tasks, min(count, others)))
 
     def unhelped_reasons(self, demands: Sequence[CategoryDemand], policy: Policy) -> Mapping[int, Reason]:
         """By position of a demand that no launch has helped so far: the reason that says so, even if it fits now."""
@@ -131,6 +136,8 @@ class Protection:
             for queue in map(policy.queue, want.launches):
                 known = self.arrays.get(queue.node_array) if queue is not None else None
                 record = None if known is None else known.categories.get(category_key(want.demand))
+                if record is not None and record.at_start and tasks_besides(want, record.owners, self.owner):
+                    continue
                 if record is not None and queue is not None:
                     reasons[at] = _unhelped(record, queue.node_array, self.now)
         return reasons
@@ -162,17 +169,17 @@ def protect(
     policy, overrides, memory = snapshot.policy, snapshot.overrides, snapshot.memory
     since = overrides.tried_again_at
     known = {name: _since(array, overrides) for name, array in memory.protected.items()}
-    categories = Categories(demands)
+    categories = Categories(demands, policy.owner)
     watched = watch(snapshot, observed, pass_context, categories, usable, since)
     for _, each in sorted(watched.items(), key=lambda item: (item[1].trial.ordered_at, item[0])):
         if each.ended in (Ended.HELPED, Ended.HELPED_NO_JOB):
             name = each.trial.node_array
             before = known.get(name, ProtectedArray())
             if each.ended is Ended.HELPED:
-                known[name] = _helped(before, each.trial, categories, pass_context.now)
+                known[name] = _helped(before, each.trial, categories, pass_context.now, policy.owner)
             else:
                 first = _first_wait(policy, each.trial)
-                known[name] = _helped_no_job(before, each.trial, categories, first, pass_context.now)
+                known[name] = _helped_no_job(before, each.trial, categories, first, pass_context.now, policy.owner)
     kept = {name: _remembered(array, categories, pass_context.now) for name, array in known.items()}
     kept = {name: _stopped(name, array, pass_context.now) for name, array in kept.items() if array != ProtectedArray()}
     failed = {key for array in kept.values() for key in array.categories}
@@ -197,26 +204,32 @@ def _since(array: ProtectedArray, overrides: Overrides) -> ProtectedArray:
     return replace(array, categories=left, failures=array.failures if left else 0, stopped=None, stopped_at=None)
 
 
-def _helped(known: ProtectedArray, trial: LaunchTrial, categories: Categories, now: float) -> ProtectedArray:
-    """Its categories no longer count as unhelped, except one whose jobs all still wait while jobs of others run."""
+def _helped(
+    known: ProtectedArray, trial: LaunchTrial, categories: Categories, now: float, kind: OwnerKind
+) -> ProtectedArray:
+    """Its categories no longer count as unhelped, except one whose jobs all still wait while jobs of others run, and
+    one whose jobs of other owners failed at their start.
+    """
+    owners = {name_of(each, kind) for each in trial.ordered_for}
     stuck = {
         key
         for key, _ in trial.assignment
         if trial.started and key not in trial.started and _waits_on(key, trial, categories)
     }
+    stuck |= {key for key, one in known.categories.items() if one.at_start and owners.isdisjoint(one.owners)}
     left = {key: one for key, one in known.categories.items() if key not in dict(trial.assignment) or key in stuck}
     return replace(known, categories=left, failures=0, helped_at=now)
 
 
 def _helped_no_job(
-    known: ProtectedArray, trial: LaunchTrial, categories: Categories, first: float, now: float
+    known: ProtectedArray, trial: LaunchTrial, categories: Categories, first: float, now: float, kind: OwnerKind
 ) -> ProtectedArray:
     """Its categories count as unhelped, except those whose jobs of that time no longer wait: they were helped
-    otherwise.
+    otherwise, unless jobs failed at their start there. Such jobs no longer wait, because they are in error.
     """
     keys = [key for key, _ in trial.assignment if _waits_on(key, trial, categories)]
     if not keys:
-        return known
+        return _failed_at_start(known, trial, first, now, kind) if trial.failed_at_start else known
     shared, found = _shared(known), dict(known.categories)
     seen = trial.seen if trial.joined_at is not None else ("none joined",)
     for key in keys:
@@ -226,6 +239,21 @@ def _helped_no_job(
         failures, wait = (1, first) if before is None else (before.failures + 1, 2 * max(before.wait_s, first / 2))
         found[key] = UnhelpedCategory(failures, now, min(wait, LONGEST_WAIT), owners, seen)
     return replace(known, categories=found, failures=known.failures + 1)
+
+
+def _failed_at_start(
+    known: ProtectedArray, trial: LaunchTrial, first: float, now: float, kind: OwnerKind
+) -> ProtectedArray:
+    """The categories of the trial, for those for whom most of it was ordered: further jobs of theirs would fail too."""
+    owner, found = main_owner(trial.ordered_for, kind), dict(known.categories)
+    for key, _ in trial.assignment:
+        before = found.get(key)
+        if before is not None and owner not in before.owners:
+            continue
+        failures, wait = (1, first) if before is None else (before.failures + 1, 2 * max(before.wait_s, first / 2))
+        seen = (*trial.seen, "a job failed at its start")[:4]
+        found[key] = UnhelpedCategory(failures, now, min(wait, LONGEST_WAIT), (owner,), seen, at_start=True)
+    return replace(known, categories=found)
 
 
 def _waits_on(key: str, trial: LaunchTrial, categories: Categories) -> bool:
@@ -248,8 +276,9 @@ def _remembered(array: ProtectedArray, categories: Categories, now: float) -> Pr
 
 
 def _failing(array: ProtectedArray) -> list[UnhelpedCategory]:
-    """Categories whose last failure is newer than the last launch that helped."""
-    return [one for one in array.categories.values() if array.helped_at is None or one.failed_at > array.helped_at]
+    """Categories whose last failure is newer than the last launch that helped, and is not perhaps the jobs' own."""
+    waiting = (one for one in array.categories.values() if not one.at_start)
+    return [one for one in waiting if array.helped_at is None or one.failed_at > array.helped_at]
 
 
 def _shared(array: ProtectedArray) -> UnhelpedCategory | None:

@@ -53,7 +53,7 @@ def unhelped_demand(snapshot: Snapshot, demands: Sequence[CategoryDemand]) -> Un
     found: dict[str, float] = {}
     for array in memory.protected.values():
         for key, one in array.categories.items():
-            if one.failed_at > tried_again:
+            if one.failed_at > tried_again and not one.at_start:
                 found[key] = max(found.get(key, 0.0), one.failed_at)
     if not found:
         return UnhelpedDemand()

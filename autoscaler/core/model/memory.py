@@ -247,6 +247,8 @@ class LaunchTrial:
     closed: bool = False
     """Whether its result is known; it is kept as long as its order is listed."""
     ordered_for: tuple[OrderedFor, ...] = ()
+    failed_at_start: bool = False
+    """Whether a job failed at its start on one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +263,10 @@ class UnhelpedCategory:
     owners: tuple[str, ...] = ()
     """Two of the owners of its jobs at most: it only matters whether there are several."""
     seen: tuple[str, ...] = ()
+    at_start: bool = False
+    """Whether its jobs failed at their start, so perhaps by their own fault, and no longer wait. It then holds for jobs
+    of its owners only.
+    """
 
     @property
     def until(self) -> float:

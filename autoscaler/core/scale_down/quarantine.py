@@ -130,26 +130,41 @@ def _black_hole(
         return None
     jobs = tuple(dict.fromkeys(str(failure.job) for failure in failures))
     why = because(Code.BLACK_HOLE, failures=len(failures), jobs=jobs, said=failures[-1].failed)
-    return why, _why_uncertain(failures, name, evidence, least)
+    return why, _why_uncertain(failures, worker, evidence, least, now)
+
+
+_HOSTS = frozenset({Fault.HOST})
 
 
 def _enough(failures: Sequence[JobFailure], least: int) -> bool:
     return len(failures) >= least and len({failure.job for failure in failures}) >= JOBS
 
 
-def _why_uncertain(failures: Sequence[JobFailure], host: str, evidence: Evidence, least: int) -> Reason | None:
-    """Why the jobs themselves may be at fault. They are not if jobs of another owner failed too, if the owner's jobs
-    ran on another host, or if Grid Engine's failure codes show that the host is at fault.
+def _why_uncertain(
+    failures: Sequence[JobFailure], worker: WorkerState, evidence: Evidence, least: int, now: float
+) -> Reason | None:
+    """Why the jobs themselves may be at fault. They are not if Grid Engine's failure codes show that the host is, or if
+    jobs of another owner failed too. If jobs of other owners run well on the host, failures of one owner prove nothing.
+    Else they do if that owner's jobs ran on another host meanwhile, or if the same job fails there again and none of
+    that owner has run there.
     """
-    starts = Counter((failure.job, failure.task) for failure in failures if fault_of(failure.failed) is Fault.AGAIN)
-    hosts = {Fault.HOST, Fault.AGAIN} if any(count > 1 for count in starts.values()) else {Fault.HOST}
-    if _enough([failure for failure in failures if fault_of(failure.failed) in hosts], least):
+
+    def enough(faults: frozenset[Fault]) -> bool:
+        return _enough([failure for failure in failures if fault_of(failure.failed) in faults], least)
+
+    owner, host = failures[0].owner, worker.name
+    if enough(_HOSTS) or any(failure.owner != owner for failure in failures):
         return None
-    owner = failures[0].owner
-    if any(failure.owner != owner for failure in failures):
+    only_owner = because(Code.ONE_OWNER, owner=owner)
+    ran = {each.owner for each in evidence.successes if same_host(each.host, host) and now - each.at < WINDOW}
+    run = {job.owner for job in worker.host.jobs if "E" not in job.state} if worker.host is not None else set()
+    if not (ran | run) <= {owner, ""}:
+        return only_owner
+    starts = Counter((failure.job, failure.task) for failure in failures if fault_of(failure.failed) is Fault.AGAIN)
+    if owner not in ran and any(count > 1 for count in starts.values()) and enough(_HOSTS | {Fault.AGAIN}):
         return None
     ran_elsewhere = any(
         success.owner == owner and success.at >= failures[0].at and not same_host(success.host, host)
         for success in evidence.successes
     )
-    return None if ran_elsewhere else because(Code.ONE_OWNER, owner=owner)
+    return None if ran_elsewhere else only_owner
