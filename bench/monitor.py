@@ -90,7 +90,7 @@ def _snapshot(outputs: Outputs) -> Snapshot:
         Worker(f"i-{host.name}", kind, "execute", MachineState.RUNNING, NOW.timestamp() - DAY, host.name)
         for host in hosts
     )
-    notes = {worker.id: WorkerNote(NOW.timestamp() - DAY, heard_at=NOW.timestamp() - DAY) for worker in workers}
+    notes = {worker.id: WorkerNote(NOW.timestamp() - DAY, joined_at=NOW.timestamp() - DAY) for worker in workers}
     memory = replace(snapshot.memory, workers=notes)
     return replace(snapshot, fleet=replace(snapshot.fleet, workers=workers), memory=memory)
 

@@ -12,7 +12,7 @@ from autoscaler.core.model.cluster import Cluster, JobDetail
 from autoscaler.core.model.fleet import Bucket, BucketKey, Fleet, InstanceType
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.overrides import Overrides
-from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.policy import CircuitBreaker, Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.sge.cluster import Outputs
 from bench.generate import NOW
@@ -62,10 +62,10 @@ def world(outputs: Outputs) -> World:
         queues=(QueuePolicy("main.q", "execute"),),
         node_arrays=(array,),
         master="master",
-        brake=Brake(max_launches=None, max_removals=None),
+        circuit_breaker=CircuitBreaker(max_launches=None, max_removals=None),
     )
     now = NOW.timestamp()
-    details = {number: JobDetail(job=number, looked_at=now - 60) for number in _array_jobs(outputs.qstat)}
+    details = {number: JobDetail(job=number, read_at=now - 60) for number in _array_jobs(outputs.qstat)}
     return World(Fleet(workers=(), buckets=buckets), policy, Memory(passes=10, details=details))
 
 

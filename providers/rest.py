@@ -142,16 +142,16 @@ class Rest:
         patience = deadline or Deadline(self.limits.total)
         may_repeat = method == "GET" if repeat is None else repeat
         what = f"{method} {self.base}/{path.lstrip('/')}"
-        in_doubt = False
+        uncertain_jobs = False
 
         def attempt() -> Answer:
-            nonlocal in_doubt
+            nonlocal uncertain_jobs
             try:
                 answer = self._once(method, what, params, body, patience)
             except _Lost as lost:
-                in_doubt = in_doubt or lost.arrived
+                uncertain_jobs = uncertain_jobs or lost.arrived
                 raise
-            in_doubt = in_doubt or answer.status >= _SERVER_ERROR
+            uncertain_jobs = uncertain_jobs or answer.status >= _SERVER_ERROR
             if answer.status in accept:
                 return answer
             if answer.status == _TOO_MANY:
@@ -171,7 +171,7 @@ class Rest:
             raise Unreachable(str(lost)) from None
         except (_Failed, Throttled) as failure:
             error = failure.error() if isinstance(failure, _Failed) else failure
-            if in_doubt and method != "GET" and not isinstance(error, Unreachable):
+            if uncertain_jobs and method != "GET" and not isinstance(error, Unreachable):
                 raise Unreachable(f"an earlier try of this call may have arrived: {error}") from None
             raise error from None
 

@@ -49,7 +49,7 @@ def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[
         concurrency = int(_value(block, b"JB_ja_task_concurrency") or b"0")
         details[number] = JobDetail(
             job=number,
-            looked_at=now,
+            read_at=now,
             # A job without `-a`, `-tc` or `-ar` has 0 there.
             start_after=start or None,
             concurrency=concurrency or None,

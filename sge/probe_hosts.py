@@ -192,7 +192,7 @@ class ProbeHosts:
         """If an answer about several jobs names none, it belongs to a job by its order alone: a job that such an answer
         would doom is asked about again by itself.
         """
-        doomed = [(job, output) for job, (answer, output) in answers.items() if answer is Answer.IMPOSSIBLE]
+        doomed = [(job, output) for job, (answer, output) in answers.items() if answer is Answer.UNSATISFIABLE]
         doubtful = [job for job, output in doomed if not output.startswith(f"Job {job} ")]
         locked: dict[int, Spoken] = {}
         for job in doubtful if len(answers) > 1 else ():
@@ -227,9 +227,9 @@ _ENDS = re.compile(r"verification: |denied: |error: ")
 _NAMED = re.compile(r'(?:Job |denied: job ")(\d+)\b')
 # A held or running job gets `job is already running or is held`, which is no answer.
 _KNOWN: Mapping[str, Answer] = {
-    "no suitable queues": Answer.IMPOSSIBLE,
-    "found suitable queue(s)": Answer.POSSIBLE,
-    "found possible assignment": Answer.POSSIBLE,
+    "no suitable queues": Answer.UNSATISFIABLE,
+    "found suitable queue(s)": Answer.SATISFIABLE,
+    "found possible assignment": Answer.SATISFIABLE,
 }
 _WITH_SLOTS = re.compile(r" with \d+ slots$")
 

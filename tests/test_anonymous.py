@@ -59,8 +59,8 @@ def record(folder: Path, **changed: str) -> Path:
     provider = (folder / "provider.json").read_text().replace("10.0.0.3", "10.3.4.5")
     (folder / "provider.json").write_text(provider.replace('"w1"', '"node8.corp.example.com"'))
     (folder / "master").write_text("qmaster.corp.example.com\n")
-    overrides = json.loads((folder / "wishes.json").read_text()) | {"paused_by": "beatrix", "keep": ["node8"]}
-    (folder / "wishes.json").write_text(json.dumps(overrides))
+    overrides = json.loads((folder / "overrides.json").read_text()) | {"paused_by": "beatrix", "keep": ["node8"]}
+    (folder / "overrides.json").write_text(json.dumps(overrides))
     return folder
 
 
@@ -133,7 +133,7 @@ def test_an_anonymous_record_has_no_job_text_no_unknown_host_and_no_address(tmp_
     (before / "qstat.xml").write_text(QSTAT.replace("<JB_owner>alfonso</JB_owner>", PENDING))
     rules = [{"context": {"tier": "gold-*", "dealname": "bluebird & sons"}, "constraints": [{"exclusive": True}]}]
     (before / "rules.json").write_text(json.dumps({"apply": rules}))
-    detail = {"job": 12, "looked_at": 1.0, "context": {"dealname": "bluebird & sons", "tier": "gold-wharf"}}
+    detail = {"job": 12, "read_at": 1.0, "context": {"dealname": "bluebird & sons", "tier": "gold-wharf"}}
     memory = json.loads((before / "memory.json").read_text()) | {"details": {"12": detail}}
     (before / "memory.json").write_text(json.dumps(memory))
     assert [word for word in (*SECRET, *WORDS) if word not in texts(before)] == []
@@ -262,7 +262,9 @@ def test_an_anonymous_record_has_no_names_of_requests_rules_and_settings(tmp_pat
                 "arrays": [],
             },
         ],
-        "arrays": [{"name": "execute", "keep_alive": [["merger-q3", True]], "said_by": [["max_count", "merger-q3"]]}],
+        "arrays": [
+            {"name": "execute", "keep_alive": [["merger-q3", True]], "defined_by": [["max_count", "merger-q3"]]}
+        ],
     }
     rules = {"apply": [{"project": "syndicate", "user": ["alfonso"], "constraints": {"never": "ask Greta"}}]}
     memory = json.loads((before / "memory.json").read_text()) | {"stopped": {"execute": "Greta pulled it"}}
@@ -284,7 +286,7 @@ def test_an_anonymous_record_has_no_names_of_requests_rules_and_settings(tmp_pat
     made = read_record(tmp_path / "case").requests
     assert [one.name for one in made.sets] == ["set-2", "set-1"] or len({one.name for one in made.sets}) == 2
     assert made.arrays[0].kept_by[0] in {one.name for one in made.sets}
-    assert made.arrays[0].said_by == (("max_count", made.arrays[0].kept_by[0]),)
+    assert made.arrays[0].defined_by == (("max_count", made.arrays[0].kept_by[0]),)
 
 
 def test_budget_owners_are_renamed_and_their_budgets_stay_spent(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from autoscaler.errors import HostsFileUnusable
 from autoscaler.hosts_file import OF_WORKERS, HostsFile
 
 OTHERS = b"127.0.0.1 localhost\n# caf\xe9\r\n10.0.0.1\tmaster  # kept\n"
-NAMES = {"phantom-1": "127.1.0.1", "phantom-2": "127.1.0.2"}
+NAMES = {"probe-1": "127.1.0.1", "probe-2": "127.1.0.2"}
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def hosts(path: Path) -> HostsFile:
 
 def resolved(path: Path) -> dict[str, str]:
     lines = (line.split(b"#")[0].split() for line in path.read_bytes().split(b"\n"))
-    return {name.decode(): words[0].decode() for words in lines for name in words[1:] if name.startswith(b"phantom")}
+    return {name.decode(): words[0].decode() for words in lines for name in words[1:] if name.startswith(b"probe")}
 
 
 def test_names_resolve_until_they_are_cleared(hosts: HostsFile, path: Path) -> None:
@@ -47,7 +47,7 @@ def test_lines_of_others_keep_their_place(hosts: HostsFile, path: Path) -> None:
 
 
 def test_lines_of_a_dead_writer_are_replaced(hosts: HostsFile, path: Path) -> None:
-    hosts.put({"phantom-9": "127.1.0.9"})
+    hosts.put({"probe-9": "127.1.0.9"})
     hosts.put(NAMES)
     assert resolved(path) == NAMES
 

@@ -21,7 +21,7 @@ from autoscaler.hosts_helper import Allowed, Helper, HostsHelper, names_at
 from tests.deadlines import wait_for
 
 OTHERS = "127.0.0.1 localhost\n10.0.0.1\tmaster master.example  # kept\n10.0.0.9 ip-10-0-0-9\n"
-PROBES = {"sge-autoscaler-phantom-1": "127.1.0.1", "sge-autoscaler-phantom-2": "127.1.0.2"}
+PROBES = {"sge-autoscaler-probe-1": "127.1.0.1", "sge-autoscaler-probe-2": "127.1.0.2"}
 WORKERS = {"ip-10-0-0-5": "10.0.0.5"}
 ALLOWED = Allowed(re.compile("ip-[0-9-]+"), (ip_network("10.0.0.0/8"), ip_network("fd00::/8")))
 
@@ -102,7 +102,7 @@ def test_worker_names_stay_until_others_replace_them(hosts: Path, place: Path) -
         ("ip-10-0-0-5", "fd00::1%x\n6.6.6.6 login.example.org\n#", "is no address"),
         ("ip-10-0-0-5", "fd00::1%eth0", "is no address"),
         ("ip-10-0-0-5\n127.0.0.1 evil", "10.0.0.5", "no name that this helper writes"),
-        ("sge-autoscaler-phantom-1", "127.0.0.1", "no name that this helper writes"),
+        ("sge-autoscaler-probe-1", "127.0.0.1", "no name that this helper writes"),
     ),
 )
 def test_a_name_outside_the_allowed_ones_is_refused_and_the_rest_is_kept(
@@ -134,7 +134,7 @@ def test_a_name_adds_no_second_line_whatever_the_pattern_allows(tmp_path: Path, 
 def test_a_probe_host_may_only_have_a_loopback_address(hosts: Path, place: Path) -> None:
     names = HostsHelper(place, PASSING)
     with names.locked(2.0), pytest.raises(HostsFileUnusable, match="in no network"):
-        names.put({"sge-autoscaler-phantom-1": "10.0.0.1"})
+        names.put({"sge-autoscaler-probe-1": "10.0.0.1"})
     assert hosts.read_text() == OTHERS
 
 

@@ -95,7 +95,7 @@ def test_if_costs_cannot_be_stored_the_observation_is_not_either(world: World) -
     loop.costs = refuse
     with pytest.raises(StateNotKept):
         loop.pass_once()
-    assert loop.store.looks.load() is None
+    assert loop.store.observations.load() is None
 
 
 def test_a_pass_stopped_by_a_signal_begins_no_action(world: World) -> None:
@@ -530,10 +530,10 @@ def test_the_reason_for_polling_is_logged_once_and_in_status_until_it_is_over(
     for _ in range(2):
         loop.pass_once()
     logged = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    shown = loop.store.looks.troubles()
+    shown = loop.store.observations.troubles()
     guard.reason = events.trouble = ""
     loop.pass_once()
-    assert (logged, shown, loop.store.looks.troubles()) == (
+    assert (logged, shown, loop.store.observations.troubles()) == (
         ["no events of Grid Engine (MAX_DYN_EC is reached): it is polled every 0.01 s", "qmaster is slow"],
         ("no events of Grid Engine (MAX_DYN_EC is reached): it is polled every 0.01 s", "qmaster is slow"),
         (),
@@ -685,6 +685,6 @@ def test_a_machine_that_failed_after_it_was_up_counts_against_no_bucket(world: W
         loop.pass_once()
         world.cluster.advance(5.0)
         notes = loop.store.memory.load().workers
-        lost |= {worker_id for worker_id, note in notes.items() if note.heard_at is not None}
+        lost |= {worker_id for worker_id, note in notes.items() if note.joined_at is not None}
     assert lost
     assert loop.store.journal.failures(0) == ()

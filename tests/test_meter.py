@@ -231,7 +231,7 @@ def test_failed_launches_are_counted_once_by_kind(world: World) -> None:
     found = read(loop.store)
     orders = {failure.order_id for failure in loop.store.journal.failures(0.0)}
     assert value(found, "launch_failures_total", kind="capacity") == len(orders) > 0
-    assert value(found, "resting_offers") > 0
+    assert value(found, "offers_in_backoff") > 0
 
 
 def test_counters_continue_in_the_next_process(world: World) -> None:
@@ -271,7 +271,10 @@ def test_what_stops_launches_is_measured(world: World) -> None:
     assert isinstance(loop.meter, Meter)
     reason = because(Code.GONE)
     memory = replace(
-        done.plan.memory, brake=reason, stopped={"execute": "no"}, protected={"execute": ProtectedArray(stopped=reason)}
+        done.plan.memory,
+        circuit_breaker=reason,
+        stopped={"execute": "no"},
+        protected={"execute": ProtectedArray(stopped=reason)},
     )
     loop.meter._show_limits(done.observation.snapshot, replace(done.plan, memory=memory))
     loop.meter._keep(world.clock.now)

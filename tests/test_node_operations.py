@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.policy import Brake
+from autoscaler.core.policy import CircuitBreaker
 from autoscaler.engine.loop import Loop
 from autoscaler.providers.fake import FakeProvider, FakeSettings
 from autoscaler.providers.interface import ProviderError, Refused, Unreachable
@@ -71,7 +71,7 @@ class Case:
         self.world.cluster.disabled.discard(self.host)
 
     def ask(self, verb: str = "restart") -> bool:
-        return self.loop.store.verbs.ask(verb, self.worker, at=self.world.clock.now, who="anna")
+        return self.loop.store.node_operations.ask(verb, self.worker, at=self.world.clock.now, who="anna")
 
     def until(self, seen: Callable[[], bool]) -> None:
         for _ in range(60):
@@ -85,7 +85,7 @@ class Case:
         for _ in range(count):
             self.last = self.loop.pass_once()
             self.world.cluster.advance(apart)
-        return self.loop.store.verbs.last(self.worker)
+        return self.loop.store.node_operations.last(self.worker)
 
     def journal(self) -> list[tuple[str, str]]:
         rows = self.loop.store.database.rows(
@@ -116,7 +116,7 @@ def test_the_circuit_breaker_prevents_a_restart(case: Case) -> None:
     memory = case.loop.store.memory.load()
     removals = tuple(replace(event, at=case.world.clock.now) for event in memory.launches) * 5
     case.loop.store.memory.save(replace(memory, removals=removals), case.world.clock.now)
-    case.loop.observer.policy = replace(POLICY, brake=Brake(max_removals=1))
+    case.loop.observer.policy = replace(POLICY, circuit_breaker=CircuitBreaker(max_removals=1))
     case.passes(5)
     assert case.provider.operated == []
 
@@ -158,9 +158,9 @@ def test_a_machine_enabled_again_is_reported_and_not_restarted_later(case: Case)
 
 
 def test_an_operation_on_a_machine_that_is_gone_is_refused(case: Case) -> None:
-    case.loop.store.verbs.ask("restart", "i-gone", at=0.0, who="anna")
+    case.loop.store.node_operations.ask("restart", "i-gone", at=0.0, who="anna")
     case.passes(1)
-    assert case.loop.store.verbs.last("i-gone") == "not done: it is not disabled and empty any more"
+    assert case.loop.store.node_operations.last("i-gone") == "not done: it is not disabled and empty any more"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_explain_shows_the_restart_of_this_pass(case: Case) -> None:
 
 
 def test_an_operation_begun_before_a_crash_is_not_repeated(case: Case) -> None:
-    case.loop.store.verbs.begin("restart", case.worker, case.world.clock.now)
+    case.loop.store.node_operations.begin("restart", case.worker, case.world.clock.now)
     case.again()
     assert (case.passes(4), case.provider.operated) == ("interrupted: it may have been done, or not", [])
 
@@ -226,7 +226,7 @@ def test_an_operation_planned_but_not_begun_before_a_crash_is_carried_out(case: 
 
 def test_an_operation_in_progress_is_not_repeated(case: Case) -> None:
     case.passes(1)
-    case.loop.store.verbs.begin("restart", case.worker, case.world.clock.now)
+    case.loop.store.node_operations.begin("restart", case.worker, case.world.clock.now)
     case.passes(3)
     assert (case.provider.operated, case.journal()) == ([], [])
 
@@ -237,8 +237,3 @@ def test_a_machine_takes_one_operation_at_a_time(case: Case) -> None:
     assert (before, case.ask("reimage")) == (False, True)
     case.passes(4)
     assert [verb for _, verb in case.provider.operated] == ["restart", "reimage"]
-
-
-def test_an_operation_of_an_older_version_is_carried_out(case: Case) -> None:
-    case.loop.store.database.execute("UPDATE verbs SET empty_since = 1.0")
-    assert (case.passes(4), case.provider.operated) == ("done", [(case.worker, "restart")])

@@ -26,7 +26,7 @@ from tests.core.building import NOW, a_snapshot
 from tests.notified import Mailbox, mail_server, web_server
 
 TOKEN = "s3cret-t0ken"
-TRIPPED = Memory(brake=because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0))
+TRIPPED = Memory(circuit_breaker=because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0))
 
 
 def at_once(call: Callable[[], None], name: str) -> Future[None]:
@@ -87,7 +87,7 @@ def test_two_events_are_sent_as_one_mail_and_one_call_with_what_to_do(
     notifying: Notifying, mail: tuple[str, Mailbox]
 ) -> None:
     url, box = mail
-    both = Memory(brake=TRIPPED.brake, stopped={"execute": "no such image"})
+    both = Memory(circuit_breaker=TRIPPED.circuit_breaker, stopped={"execute": "no such image"})
     with web_server() as web:
         notifying.urls(url, web.url(TOKEN))
         notifying.pass_(both)
@@ -143,7 +143,7 @@ def test_a_failed_service_is_retried_and_others_are_sent_to_once(
 
 def test_an_unavailable_service_does_not_block_the_others(notifying: Notifying, mail: tuple[str, Mailbox]) -> None:
     url, box = mail
-    stopped = Memory(brake=TRIPPED.brake, stopped={"execute": "no such image"})
+    stopped = Memory(circuit_breaker=TRIPPED.circuit_breaker, stopped={"execute": "no such image"})
     with web_server(500) as web:
         notifying.urls(url, web.url(TOKEN))
         notifying.pass_(TRIPPED)
@@ -261,7 +261,7 @@ def test_attempts_become_rarer_and_end_after_a_day(notifying: Notifying, program
 def test_waiting_messages_are_bounded(notifying: Notifying, program: Program) -> None:
     program.why = "refused"
     notifying.pass_(arrays(MOST_WAITING))
-    notifying.pass_(Memory(stopped=arrays(MOST_WAITING).stopped, brake=TRIPPED.brake), after=1)
+    notifying.pass_(Memory(stopped=arrays(MOST_WAITING).stopped, circuit_breaker=TRIPPED.circuit_breaker), after=1)
     state = notifying.store.notifications.delivery()
     assert (state.waiting, state.dropped) == (MOST_WAITING, 1)
 

@@ -192,16 +192,16 @@ def test_an_order_answered_during_the_observation_still_counts(world: World) -> 
 
 def test_resume_releases_the_brake_of_earlier_passes(world: World) -> None:
     made = observer(world)
-    made.store.memory.save(Memory(brake=because(Code.CIRCUIT_BREAKER)), world.clock.now)
+    made.store.memory.save(Memory(circuit_breaker=because(Code.CIRCUIT_BREAKER)), world.clock.now)
     made.store.overrides.resume(who="ann", at=world.clock.now + 1)
-    assert made.observe().snapshot.memory.brake is None
+    assert made.observe().snapshot.memory.circuit_breaker is None
 
 
 def test_an_older_resume_does_not_release_a_newer_brake(world: World) -> None:
     made = observer(world)
     made.store.overrides.resume(who="ann", at=world.clock.now - 1)
-    made.store.memory.save(Memory(brake=because(Code.CIRCUIT_BREAKER)), world.clock.now)
-    assert made.observe().snapshot.memory.brake is not None
+    made.store.memory.save(Memory(circuit_breaker=because(Code.CIRCUIT_BREAKER)), world.clock.now)
+    assert made.observe().snapshot.memory.circuit_breaker is not None
 
 
 def test_a_call_on_a_thread_raises_whatever_was_raised_in_it() -> None:

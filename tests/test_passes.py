@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.model.memory import Memory
-from autoscaler.core.policy import Brake, Policy
+from autoscaler.core.policy import CircuitBreaker, Policy
 from autoscaler.engine.loop import Loop
 from autoscaler.providers.fake import FakeProvider, FakeSettings, Faults
 from autoscaler.providers.interface import Launched, LaunchOrder, Throttled, Unreachable
@@ -93,7 +93,7 @@ def test_a_stop_removes_all_workers_after_their_jobs(world: World) -> None:
 
 
 def test_the_circuit_breaker_holds_until_a_person_resumes(tmp_path: Path) -> None:
-    world = world_of(tmp_path, policy=replace(POLICY, brake=Brake(window=600.0, max_removals=1)))
+    world = world_of(tmp_path, policy=replace(POLICY, circuit_breaker=CircuitBreaker(window=600.0, max_removals=1)))
     world.cluster.submit(4, seconds=5)
     loop = start(world)
     for _ in range(20):
@@ -106,7 +106,7 @@ def test_the_circuit_breaker_holds_until_a_person_resumes(tmp_path: Path) -> Non
 
 
 def test_launches_beyond_the_brake_window_follow_later(tmp_path: Path) -> None:
-    world = world_of(tmp_path, policy=replace(POLICY, brake=Brake(window=30.0, max_launches=1)))
+    world = world_of(tmp_path, policy=replace(POLICY, circuit_breaker=CircuitBreaker(window=30.0, max_launches=1)))
     world.cluster.submit(4, seconds=60)
     loop = start(world)
     step(world, loop)
@@ -118,17 +118,17 @@ def test_launches_beyond_the_brake_window_follow_later(tmp_path: Path) -> None:
 
 
 def test_after_a_resume_old_removals_do_not_open_the_circuit_breaker_again(tmp_path: Path) -> None:
-    world = world_of(tmp_path, policy=replace(POLICY, brake=Brake(window=600.0, max_removals=2)))
+    world = world_of(tmp_path, policy=replace(POLICY, circuit_breaker=CircuitBreaker(window=600.0, max_removals=2)))
     world.cluster.submit(4, seconds=5)
     loop = start(world)
     settle(world, loop)
-    loop.observer.policy = replace(POLICY, brake=Brake(window=600.0, max_removals=1))
+    loop.observer.policy = replace(POLICY, circuit_breaker=CircuitBreaker(window=600.0, max_removals=1))
     pressed = step(world, loop)
     loop.store.overrides.resume(who="ann", at=world.clock.now)
     released = step(world, loop)
     assert pressed is not None
     assert released is not None
-    assert (pressed.plan.memory.brake is None, released.plan.memory.brake) == (False, None)
+    assert (pressed.plan.memory.circuit_breaker is None, released.plan.memory.circuit_breaker) == (False, None)
 
 
 def test_after_a_lost_store_workers_are_found_by_their_tag_and_jobs_run_once(world: World) -> None:

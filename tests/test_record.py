@@ -107,7 +107,7 @@ FLEET = Fleet(
             BucketKey("odd.one"),
             group_id="execute:8-1",
             nodes=("n-1",),
-            asked=True,
+            for_requests=True,
             assignment=(("36688decd6f980ec", 2), ("77dde23f2fccfe6d", 1)),
         ),
     ),
@@ -118,18 +118,18 @@ FLEET = Fleet(
 )
 MEMORY = Memory(
     passes=41,
-    workers={"i-1": WorkerNote(1.0, 2.0, 3.0, Disabling.IDLE, seen_disabled=True, heard_at=1.5, host="w1")},
+    workers={"i-1": WorkerNote(1.0, 2.0, 3.0, Disabling.IDLE, seen_disabled=True, joined_at=1.5, host="w1")},
     able_since={12: 4.25},
     unable=(13,),
     details={13: JobDetail(13, 5.0, start_after=6.0, concurrency=3, context={"until": "2026-11-21T09:04:00"})},
-    rests=(Backoff(BucketKey("odd.one"), 9.0, 5, FailureKind.CAPACITY, "none left"),),
+    backoffs=(Backoff(BucketKey("odd.one"), 9.0, 5, FailureKind.CAPACITY, "none left"),),
     launches=(Event(7.0, 2, "execute"),),
     trials={"o-2": LaunchTrial("execute", 6.0, (("36688decd6f980ec", 2),), 1, 40.0, 6.5, 12.0, seen=("alarm (a)",))},
     protected={"execute": ProtectedArray({"36688decd6f980ec": UnhelpedCategory(2, 5.0, 80.0, ("ann",))}, 2, 1.0)},
-    brake=because(Code.CIRCUIT_BREAKER, count=201, limit=200),
+    circuit_breaker=because(Code.CIRCUIT_BREAKER, count=201, limit=200),
 )
 EVIDENCE = Evidence(
-    answers={12: Finding(12, "as asked", 8.0, Answer.IMPOSSIBLE, "2026-11-21T09:04:00")},
+    answers={12: Finding(12, "as asked", 8.0, Answer.UNSATISFIABLE, "2026-11-21T09:04:00")},
     failures=(JobFailure("w1", 11, 7.5, "21 : in recognizing job", "ann"),),
     health={"i-1": Health("i-1", 6.5, healthy=False, message="disk full")},
 )
@@ -365,7 +365,7 @@ def test_a_documented_case_can_be_read(tmp_path: Path) -> None:
         [category.count for category in snapshot.cluster.job_categories],
         snapshot.cluster.set_aside,
         [bucket.price_per_hour for bucket in snapshot.fleet.buckets],
-        snapshot.memory.rests[0].until,
+        snapshot.memory.backoffs[0].until,
         snapshot.overrides.keep,
         [array.name for array in snapshot.policy.node_arrays],
     ) == (
@@ -388,7 +388,7 @@ def test_the_documented_files_are_the_known_ones(tmp_path: Path) -> None:
         "provider.json",
         "settings.toml",
         "memory.json",
-        "wishes.json",
+        "overrides.json",
         "requests.json",
         "spending.json",
         "master",

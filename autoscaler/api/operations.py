@@ -76,14 +76,14 @@ class Operations:
     def view(self) -> View:
         """The cluster now. The observation is read first: a worker that is bound meanwhile is then found by its row."""
         now = self.clock()
-        look = self.store.looks.load() or LastObservation(arrays=self.arrays)
+        look = self.store.observations.load() or LastObservation(arrays=self.arrays)
         rows = self.store.nodes.listed(seen.worker.id for seen in look.workers)
         overrides = self.store.overrides.load()
         failures = self.store.journal.failures(now - RECENT)
         failed = {
             each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == FailureKind.CAPACITY
         }
-        backoffs = [backoff for backoff in look.rests if backoff.until > now]
+        backoffs = [backoff for backoff in look.backoffs if backoff.until > now]
         place = Place(self.place.cluster, look.region or self.place.region, look.subnet or self.place.subnet)
         return View(place, look, rows, overrides, failed, backoffs)
 
@@ -238,7 +238,7 @@ class Operations:
     def _operate(self, verb: str, node: Node, who: str) -> str | None:
         """Store the verb; the loop passes it to the provider."""
         assert node.seen is not None
-        accepted = self.store.verbs.ask(verb, node.seen.worker.id, at=self.clock(), who=f"{who} (REST)")
+        accepted = self.store.node_operations.ask(verb, node.seen.worker.id, at=self.clock(), who=f"{who} (REST)")
         return None if accepted else "an earlier request for it is not done yet"
 
     # -- both ----------------------------------------------------------------------------------------------------

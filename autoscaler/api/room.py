@@ -22,7 +22,7 @@ def room(view: View, array: SeenArray, kind: InstanceType | None) -> int:
     for most, nodes in ((root.max_cores, shared), (array.max_own_cores, own), (array.total_cores, view.standing)):
         if most is not None and kind is not None:
             left = min(left, (most - sum(node.vcpus for node in nodes)) // kind.vcpus)
-    return max(0, left) if array.wanted and not view.stopping else 0
+    return max(0, left) if array.requested and not view.stopping else 0
 
 
 def available(view: View, array: SeenArray, kind: InstanceType | None) -> int:

@@ -155,7 +155,7 @@ def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
         while not ended:  # set by the thread that leaves the block
             try:
                 changes = store.database.changes_by_others
-                if changes != seen and (last := store.looks.load()) is not None:
+                if changes != seen and (last := store.observations.load()) is not None:
                     auto_stops.passed([each.worker for each in last.workers], store.memory.load())
                 seen = changes
             except StateNotKept as error:
@@ -260,7 +260,7 @@ def _address(invocation: Invocation) -> Address | None:
 
 def _names(policy: Policy, store: Store) -> list[str]:
     """Names of the settings' node arrays, as the loop last published them."""
-    last = store.looks.load()
+    last = store.observations.load()
     if last is None:
         return [array.name for array in policy.node_arrays]
     return [array.name for array in last.arrays if array.extends is None]

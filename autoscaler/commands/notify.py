@@ -72,7 +72,7 @@ def _shown(invocation: Invocation) -> dict[str, Any]:
             "kind": each.kind,
             "subject": each.subject,
             "since": _at(each.since),
-            "told_at": None if each.told_at is None else _at(each.told_at),
+            "notified_at": None if each.notified_at is None else _at(each.notified_at),
             "reason": reason_part(each.reason),
             "remedy": remedy_of(each.reason),
         }
@@ -88,7 +88,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
     for each in document["causes"]:
         about = f" ({each['subject']})" if each["subject"] else ""
-        notified = f"sent at {each['told_at']}" if each["told_at"] else "not sent yet"
+        notified = f"sent at {each['notified_at']}" if each["notified_at"] else "not sent yet"
         yield f"{title_of(each['kind'])}{about} since {each['since']}, {notified}: {each['reason']['text']}"
         if each["remedy"]:
             yield f"  → {each['remedy']}"

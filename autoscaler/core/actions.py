@@ -156,7 +156,7 @@ class Launch(ActionKind, kind="launch", order=50, verb="launching", calls_provid
         tuple[str, ...],
         InJson("Ids of the created nodes that they serve, one each, in this order; empty: of none."),
     ] = ()
-    asked: Annotated[bool, ENGINE_ONLY] = False
+    for_requests: Annotated[bool, ENGINE_ONLY] = False
     """Whether they are for the shortfall of request sets, not for the queues' demand."""
     assignment: Annotated[Assignment, ENGINE_ONLY] = ()
     """The job categories whose tasks the first set would serve; empty if no job needs the workers."""
@@ -248,7 +248,7 @@ class Reimage(_OnHost, ActionKind, kind="reimage", order=86, verb="reimaging", c
     """
 
 
-PROBE_HOST_PREFIX = "sge-autoscaler-phantom-"
+PROBE_HOST_PREFIX = "sge-autoscaler-probe-"
 """Names of probe hosts begin so, and no other host's does. Such a host is never counted and never listed, and any
 autoscaler of the cell removes it.
 """
@@ -284,7 +284,7 @@ class AskGridEngine(ActionKind, kind="ask", order=120, verb="asking Grid Engine 
     """
 
     questions: Annotated[tuple[Question, ...], ENGINE_ONLY]
-    phantoms: tuple[ProbeHost, ...]
+    probe_hosts: tuple[ProbeHost, ...]
     reason: Reason
 
     @property
@@ -337,7 +337,7 @@ class Kill(_OnJobs, ActionKind, kind="kill", order=80, verb="killing", calls_pro
 
 
 @dataclass(frozen=True)
-class Reschedule(ActionKind, kind="push_back", order=40, verb="rescheduling", calls_provider=False):
+class Reschedule(ActionKind, kind="reschedule", order=40, verb="rescheduling", calls_provider=False):
     """Put running jobs back among the waiting.
 
     Only when their machine is surely gone, or still ours to stop (rule 7).

@@ -41,13 +41,13 @@ def plan(snapshot: Snapshot) -> Plan:
     """
     facts = facts_of(prepared(snapshot))
     snapshot = facts.snapshot
-    brake, kills_stopped = snapshot.memory.brake, snapshot.memory.kills_stopped
-    decided = _decide(facts, brake, kills_stopped)
-    if brake is not None:
+    circuit_breaker, kills_stopped = snapshot.memory.circuit_breaker, snapshot.memory.kills_stopped
+    decided = _decide(facts, circuit_breaker, kills_stopped)
+    if circuit_breaker is not None:
         return decided
-    memory, limits, resumed_at = decided.memory, snapshot.policy.brake, snapshot.overrides.resumed_at
+    memory, limits, resumed_at = decided.memory, snapshot.policy.circuit_breaker, snapshot.overrides.resumed_at
     several = len(memory.owners) > 1
-    brake = tripped(
+    circuit_breaker = tripped(
         limits,
         memory.removals,
         snapshot.now,
@@ -58,12 +58,16 @@ def plan(snapshot: Snapshot) -> Plan:
     )
     if several and kills_stopped is None:
         kills_stopped = too_many_kills(limits, memory.kills, snapshot.now, resumed_at)
-    if (brake, kills_stopped) == (None, snapshot.memory.kills_stopped):
+    if (circuit_breaker, kills_stopped) == (None, snapshot.memory.kills_stopped):
         return decided
-    return _decide(facts if brake is None else facts.with_brake(brake), brake, kills_stopped)
+    return _decide(
+        facts if circuit_breaker is None else facts.with_circuit_breaker(circuit_breaker),
+        circuit_breaker,
+        kills_stopped,
+    )
 
 
-def _decide(facts: Facts, brake: Reason | None, kills_stopped: Reason | None) -> Plan:
+def _decide(facts: Facts, circuit_breaker: Reason | None, kills_stopped: Reason | None) -> Plan:
     # If the limits are reached and waiting jobs need stronger workers, one replaces a weaker worker.
     supply, forecast = facts.forecast(under_way(facts.snapshot.memory.swaps))
     serving = judge_serving(facts, supply, forecast)
@@ -96,7 +100,7 @@ def _decide(facts: Facts, brake: Reason | None, kills_stopped: Reason | None) ->
         several_owners=len(facts.owners) > 1,
     )
     decisions = Decisions(
-        brake, kills_stopped, operations, supply, forecast, swaps, launches, protection, unsatisfiable
+        circuit_breaker, kills_stopped, operations, supply, forecast, swaps, launches, protection, unsatisfiable
     )
     return outcome_of(facts, decisions)
 

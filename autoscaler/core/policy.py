@@ -104,7 +104,7 @@ class NodeArrayPolicy:
     """
     queue_values: tuple[tuple[str, float], ...] = ()
     """Set by `queue_instances`: the consumables that its queue gives to each of its instances on a new worker."""
-    wanted: bool = True
+    requested: bool = True
     """False for a dynamic array that no request names any more: nothing is launched for it."""
     rules: Rules | None = field(default=None, repr=False, hash=False)
     """What its workers have by rules, and which constraints they meet."""
@@ -160,7 +160,7 @@ class OwnerKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Brake:
+class CircuitBreaker:
     """The circuit breaker: if more than this happens within `window` seconds, it stops the autoscaler until a person
     resumes. Where jobs have several owners, what the one of them caused who caused most does not count.
     """
@@ -181,7 +181,7 @@ class Policy:
     node_arrays: tuple[NodeArrayPolicy, ...]
     master: str
     """The master's host name as Grid Engine prints it."""
-    brake: Brake = Brake()
+    circuit_breaker: CircuitBreaker = CircuitBreaker()
     owner: OwnerKind = OwnerKind.USER
     batch_delay: float = 10.0
     """Least time between two launches of one node array, so that a burst of events is not a burst of launches."""

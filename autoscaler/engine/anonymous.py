@@ -288,9 +288,11 @@ def _document(file: Path, document: Any, names: Names) -> Any:
             if not OWN_SETS.fullmatch(one.get("name", "standard")):
                 one["name"] = names.whole("set", one["name"])
         for array in document.get("arrays", ()):
-            kept, said_by = array.get("keep_alive", ()), array.get("said_by", ())
+            kept, defined_by = array.get("keep_alive", ()), array.get("defined_by", ())
             array.update({"keep_alive": [[names.whole("set", name), *more] for name, *more in kept]} if kept else {})
-            array.update({"said_by": [[field, names.whole("set", name)] for field, name in said_by]} if said_by else {})
+            array.update(
+                {"defined_by": [[field, names.whole("set", name)] for field, name in defined_by]} if defined_by else {}
+            )
     return _json(document, names)
 
 

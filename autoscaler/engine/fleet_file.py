@@ -117,7 +117,7 @@ class OrderEntry(_Priced):
     ids: tuple[str, ...] = ()
     group_id: str = ""
     nodes: tuple[str, ...] = ()
-    asked: bool = False
+    for_requests: bool = False
     planned_at: Time | None = Field(default=None, description="Time at which the pass planned it; null: not known.")
     assignment: Assignment = ()
     ordered_for: tuple[OrderedFor, ...] = ()

@@ -115,7 +115,7 @@ def _to_check(workers: Sequence[Worker], memory: Memory, policy: Policy) -> Iter
     """Workers in service, of node arrays with a check: not those that come or leave."""
     for worker in workers:
         array, note = policy.node_array(worker.node_array), memory.workers.get(worker.id)
-        if array is None or not array.health_check or note is None or note.heard_at is None:
+        if array is None or not array.health_check or note is None or note.joined_at is None:
             continue
         if note.disabling is None and worker.name and worker.state is MachineState.RUNNING:
             yield Check(worker, array.health_check, array.health_interval)

@@ -229,7 +229,7 @@ class Loop:
         journalled = self.store.accept(plan, pass_number=plan.memory.passes, at=snapshot.now)
         outcomes = self.actor.act(journalled, snapshot.fleet.workers, carry_on=lambda: not self._stop)
         grace = self.observer.policy.order_grace
-        if snapshot.overrides.paused or snapshot.overrides.stop or plan.memory.brake:
+        if snapshot.overrides.paused or snapshot.overrides.stop or plan.memory.circuit_breaker:
             self.actor.abandon(snapshot.fleet.workers, grace=grace)
         elif not self._stop:
             self.actor.resume(snapshot.fleet.workers, grace=grace)
@@ -240,7 +240,7 @@ class Loop:
     def _remember(self, done: Pass) -> None:
         """Keep what commands show later (explanations, lifetimes), and end overrides that have been carried out."""
         plan, snapshot = done.plan, readable(done.observation.snapshot)
-        reported = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
+        reported = [worker_id for worker_id, note in plan.memory.workers.items() if note.joined_at is not None]
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         with self.store.database.transaction():
             slots = {worker.worker.id: count for worker in observed.known if (count := slots_of(worker.host))}
@@ -253,7 +253,7 @@ class Loop:
                 self.monitor(snapshot, plan, observed)
             self._fulfilment.note(snapshot)
             self._end_overrides_for_gone_hosts(snapshot)
-            self.store.looks.keep(self._last_observation(snapshot, observed, plan), snapshot.now)
+            self.store.observations.keep(self._last_observation(snapshot, observed, plan), snapshot.now)
             if self.meter is not None:
                 self.meter.passed(done, observed, self._delay(done))
             if self.costs is not None and not self.dry_run:
@@ -480,7 +480,7 @@ class Loop:
         if self._last is not None:
             listed = self._last.snapshot.fleet.workers
         else:
-            before = self.store.looks.load()
+            before = self.store.observations.load()
             listed = tuple(each.worker for each in before.workers) if before is not None else ()
         workers = [worker for worker in listed if worker.exists]
         ending = [worker for worker in workers if worker.id in self._ends]

@@ -207,11 +207,11 @@ class Meter:
 
     def _show_limits(self, snapshot: Snapshot, plan: Plan) -> None:
         overrides, memory = snapshot.overrides, plan.memory
-        allowed = not (overrides.paused or overrides.stop or memory.brake)
+        allowed = not (overrides.paused or overrides.stop or memory.circuit_breaker)
         self._measures.set("launches_allowed", float(allowed))
         self._measures.set("paused", float(bool(overrides.paused)))
-        self._measures.set("circuit_breaker_open", float(memory.brake is not None))
-        self._measures.set("resting_offers", float(len({backoff.bucket for backoff in memory.rests})))
+        self._measures.set("circuit_breaker_open", float(memory.circuit_breaker is not None))
+        self._measures.set("offers_in_backoff", float(len({backoff.bucket for backoff in memory.backoffs})))
         stopped: dict[Labels, float] = {}
         for array in snapshot.policy.node_arrays:
             protected = memory.protected.get(array.name)

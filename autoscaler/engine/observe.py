@@ -162,13 +162,13 @@ class Observer:
         """The memory of the last pass; a later command of a person releases a circuit breaker in it."""
         memory, resumed_at = self.store.memory.load(), overrides.resumed_at
         memory = replace(memory, workers={key: self._as_done(key, note) for key, note in memory.workers.items()})
-        written_at = memory.waiting_told_at
-        if written_at is not None and written_at == memory.looked_at:  # the last pass wrote
+        written_at = memory.waiting_written_at
+        if written_at is not None and written_at == memory.observed_at:  # the last pass wrote
             unwritten = self.store.journal.unwritten(written_at)
             memory = replace(memory, waiting_notes=with_failures(memory, unwritten))
-        stopped = memory.brake is not None or memory.kills_stopped is not None
+        stopped = memory.circuit_breaker is not None or memory.kills_stopped is not None
         if stopped and resumed_at is not None and resumed_at > self.store.memory.saved_at:
-            return replace(memory, brake=None, kills_stopped=None)
+            return replace(memory, circuit_breaker=None, kills_stopped=None)
         return memory
 
     def _as_done(self, worker_id: str, note: WorkerNote) -> WorkerNote:

@@ -99,7 +99,7 @@ def _pause(store: Store, who: str, at: float) -> Stored:
 def _resume(store: Store, who: str, at: float) -> Stored:
     memory = store.memory.load()
     ended = [_ENDED[verb] for verb in store.overrides.resume(who=who, at=at)]
-    ended += ["the brake"] if memory.brake is not None or memory.kills_stopped is not None else []
+    ended += ["the circuit breaker"] if memory.circuit_breaker is not None or memory.kills_stopped is not None else []
     ended += [f"the refusal of launches for {array}" for array in memory.stopped]
     ended += [f"protected mode of {name}" for name, array in memory.protected.items() if array.stopped is not None]
     message = f"ended: {', '.join(ended)}" if ended else "nothing was paused"
@@ -109,7 +109,9 @@ def _resume(store: Store, who: str, at: float) -> Stored:
 def _retry(store: Store, who: str, at: float) -> Stored:
     memory = store.memory.load()
     nodes = store.retry(who=who, at=at)
-    retried = [f"{backoff.bucket.instance_type} ({backoff.message})" for backoff in memory.rests if backoff.until > at]
+    retried = [
+        f"{backoff.bucket.instance_type} ({backoff.message})" for backoff in memory.backoffs if backoff.until > at
+    ]
     retried += [f"{array} ({message})" for array, message in memory.stopped.items()]
     retried += [f"node {name}" for name in nodes]
     retried += [f"launches for {name}" for name, array in memory.protected.items() if array.categories]

@@ -48,7 +48,7 @@ FILES = frozenset(
         "settings.toml",
         "memory.json",
         "evidence.json",
-        "wishes.json",
+        "overrides.json",
         "requests.json",
         "spending.json",
         "rules.json",
@@ -66,7 +66,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)
 _COMMAND = "CP_CAP_AUTOSCALE_HEALTH_CHECK"
 """A setting that is a command, by its first part: it is there once a queue."""
 _IN_URL = re.compile(r"://[^\s/@\"']*@")
-_WORDS = frozenset({"brake", "context", "failed", "message", "said", "stopped"})
+_WORDS = frozenset({"circuit_breaker", "context", "failed", "message", "said", "stopped"})
 """Fields with free text: a time in them stays text."""
 
 
@@ -85,7 +85,7 @@ def write_record(directory: Path, snapshot: Snapshot, *, outputs: Outputs, setti
         "settings.toml": _settings_text(settings),
         "memory.json": encoding.write(snapshot.memory, indent=2) + "\n",
         "evidence.json": encoding.write(snapshot.evidence, indent=2) + "\n",
-        "wishes.json": encoding.write(snapshot.overrides, indent=2) + "\n",
+        "overrides.json": encoding.write(snapshot.overrides, indent=2) + "\n",
         "requests.json": encoding.write(_without_words(snapshot.requests), indent=2) + "\n",
         "spending.json": _spending_text(snapshot.spending),
         "rules.json": document_of(snapshot.policy.rules),
@@ -147,7 +147,7 @@ def read_record(directory: Path) -> Snapshot:
     return Snapshot(
         cluster=cluster,
         fleet=fleet,
-        overrides=_value(directory / "wishes.json", Overrides, zone) or Overrides(),
+        overrides=_value(directory / "overrides.json", Overrides, zone) or Overrides(),
         memory=memory,
         policy=in_force(policy, requests, arrays_present(fleet, memory), fleet.buckets),
         now=now.timestamp(),

@@ -38,7 +38,7 @@ def document(
     `by_job` gives each job a row of its own; `zone` is that of `now` (default: this machine's).
     """
     return without_verdicts(snapshot, plan, timings, pass_number=pass_number, zone=zone) | {
-        "shapes": list(_job_parts(snapshot, plan) if by_job else map(_category_part, plan.job_categories)),
+        "job_categories": list(_job_parts(snapshot, plan) if by_job else map(_category_part, plan.job_categories)),
         "workers": [worker_part(verdict) for verdict in plan.workers],
         "buckets": [_bucket_part(verdict) for verdict in plan.buckets],
     }

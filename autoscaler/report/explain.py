@@ -64,7 +64,9 @@ def explain_job(
     """
     past = past or Past()
     verdicts = [verdict for verdict in plan.job_categories if job in verdict.jobs]
-    rows = [row for row in document(snapshot, _only(plan, verdicts), {}, by_job=True)["shapes"] if _is(row, job)]
+    rows = [
+        row for row in document(snapshot, _only(plan, verdicts), {}, by_job=True)["job_categories"] if _is(row, job)
+    ]
     runs = [_run_part(plan, host, queue, run, zone) for host, queue, run in _runs(snapshot, job)]
     if not rows and not runs:
         return None
@@ -134,7 +136,7 @@ def _order_part(order: OrderRecord, zone: tzinfo | None) -> dict[str, Any]:
         "instance_type": candidate.type.name,
         "count": candidate.count,
         "workers": ids,
-        "message": order.attempts[-1].said if order.attempts else "",
+        "message": order.attempts[-1].message if order.attempts else "",
     }
 
 

@@ -39,7 +39,7 @@ def _attempt(order: OrderRecord, attempt: Attempt, zone: tzinfo | None) -> dict[
         "sent_at": at_zone(attempt.sent_at, zone),
         "answered_at": None if attempt.answered_at is None else at_zone(attempt.answered_at, zone),
         "workers": list(attempt.ids),
-        "message": attempt.said,
+        "message": attempt.message,
     }
 
 

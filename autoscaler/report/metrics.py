@@ -115,7 +115,7 @@ METRICS: tuple[Metric, ...] = (
     _gauge("notifications_waiting", "Notifications of operators that have not been sent to all services yet."),
     _gauge("notification_failures_in_a_row", "Attempts to send notifications that failed since the last success."),
     _counter("dropped_notifications_total", "Notifications that were given up."),
-    _gauge("resting_offers", "Instance types and places that are left alone because launches failed there."),
+    _gauge("offers_in_backoff", "Instance types and places that are left alone because launches failed there."),
     _gauge("launches_allowed", "1: launches are allowed; 0: a person paused or stops, or the circuit breaker is open."),
     _gauge("paused", "1: a person has paused it."),
     _gauge("circuit_breaker_open", "1: too much happened in too short a time; nothing is launched or removed."),

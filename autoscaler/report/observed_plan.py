@@ -32,7 +32,7 @@ class ObservedPlan:
         """A row for each waiting job."""
         document = self.document(by_job=True)
         parts = {name: document[name] for name in ("schema", "now", "notes")}
-        return parts | {"jobs": document["shapes"]}
+        return parts | {"jobs": document["job_categories"]}
 
     def workers(self) -> dict[str, Any]:
         """A row for each worker and persistent host."""

@@ -64,13 +64,13 @@ objects with `name`, `since`), `load` (load average that its execd reported last
 `action` and `until`, \
 `failed_workers` (machines that are stopped or do not come up: a list of objects with `worker_id`, `name`, `message`), \
 `refused_ends`, \
-`request_sets`, `asked` (the same in a line), `log_level` (`level` and `by`, or null: as settings say), \
-`paused`, `brake`, `stop`, \
+`request_sets`, `requested` (the same in a line), `log_level` (`level` and `by`, or null: as settings say), \
+`paused`, `circuit_breaker`, `stop`, \
 `stopped`, `protected` (a list of Reason: node arrays whose launches help no jobs), `provider`, `lock`, \
 `troubles` (a list of sentences: why Grid Engine is polled, or polled less often than set), \
 `notifications` (of operators: `waiting` to be sent, `failing_since`, `message`, `dropped`, `sent_at`) |
 | `notify --json` | `schema`, `waiting`, `failing_since`, `message`, `dropped`, `sent_at`, \
-`causes` (what holds: objects with `kind`, `subject`, `since`, `told_at`, `reason`, `remedy`); \
+`causes` (what holds: objects with `kind`, `subject`, `since`, `notified_at`, `reason`, `remedy`); \
 with `--test`: `file`, `services` (objects with `line`, `service`, `why`: empty if it took the message) |
 | `requests --json` | `schema`, `now`, `request_sets`: a list of objects with `name`, `by`, `at`, `expires_at`, \
 `left_s` (both null for ever), `arrays` (names of all that it names) and `targets`, a list of objects with \
@@ -79,9 +79,9 @@ list of objects with the sums of these, `groups_of_workers` (how many of `groups
 (created one by one), \
 `workers` (machines there, all together), \
 `name`, `dynamic`, `extends`, `machine_types`, `unknown_types` (of these, what the provider does not offer), \
-`wanted` (false: it goes with its last worker), `max_count`, `max_core_count` \
+`requested` (false: it goes with its last worker), `max_count`, `max_core_count` \
 (limits that requests set, or null), `keep_alive` \
-(sets for which its workers stay even if idle), `said_by` (by field, the set that defined it: `request_set`, `by`, \
+(sets for which its workers stay even if idle), `defined_by` (by field, the set that defined it: `request_set`, `by`, \
 `expires_at`; other fields are the array's own); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
 | `pause`, `resume`, `retry`, `keep`, `drain`, `stop --no-wait`, `record`, `serve passwd`, `serve token create` and \
@@ -109,7 +109,7 @@ the cost that is uncertain, since nothing was observed when workers ended), `cur
 and `key`; amounts to the millionth. Where rows are of jobs, `cost` is the sum of theirs, of `starting` and of `idle` |
 | `cost --reconcile FILE --json` | `schema`, `bill` (AWS, AWS Data Exports or Azure), `since`, `until`, `currency`, \
 `billed_currencies`, `sum` and `workers`: a list of objects with `worker_id`, `estimate`, `billed`, `difference`, \
-`time`, `price`, `other` (these three add up to the difference), `said` (empty, or why it is on one side only) |
+`time`, `price`, `other` (these three add up to the difference), `why` (empty, or why it is on one side only) |
 | `events --json` | `schema`, `now`, `events`: a list of objects with `id` (grows), `kind` (submitted, counted, \
 not_counted, ordered, failed, joined, disabled, enabled, gone, started, ended), `at` and `until` (of several jobs the \
 first and the last time), `seen_at` (of the pass that noticed it), `jobs` (numbers as ranges, `4-7,9`), `tasks` (of \

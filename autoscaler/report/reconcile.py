@@ -32,7 +32,7 @@ class Compared:
     """The difference in price, for the billed time."""
     other: int
     """Disks, addresses, traffic; of a worker that is on one side only, all of it."""
-    said: str = ""
+    why: str = ""
 
     @property
     def difference(self) -> int:
@@ -61,9 +61,9 @@ def _worker(key: str, row: Mapping[str, Any], billed: Billed | None) -> Compared
     return Compared(key, estimate, total, at_our_price - estimate, billed.machine - at_our_price, billed.other)
 
 
-def _alone(key: str, billed: Billed, said: str) -> Compared:
+def _alone(key: str, billed: Billed, why: str) -> Compared:
     total = billed.machine + billed.other
-    return Compared(key, 0, total, 0, 0, total, said)
+    return Compared(key, 0, total, 0, 0, total, why)
 
 
 _HEADS = ("worker", "estimate", "billed", "difference", "by time", "by price", "other", "")
@@ -71,7 +71,7 @@ _HEADS = ("worker", "estimate", "billed", "difference", "by time", "by price", "
 
 def reconciled_blocks(found: Sequence[Compared], bill: Bill, currency: str) -> list[Block]:
     """For people."""
-    rows = [(one.worker_id, *_amounts(one), one.said) for one in (*found, _sum(found))]
+    rows = [(one.worker_id, *_amounts(one), one.why) for one in (*found, _sum(found))]
     title = f"the {bill.kind} bill from {instant(bill.since)} to {instant(bill.until)}, in {currency}"
     return [Block(title, _HEADS, rows, list(_besides(bill, currency)))]
 
@@ -105,7 +105,7 @@ def reconciled_document(found: Sequence[Compared], bill: Bill, currency: str) ->
         "currency": currency,
         "billed_currencies": sorted(bill.currencies),
         "sum": _part(_sum(found)),
-        "workers": [{"worker_id": one.worker_id, **_part(one), "said": one.said} for one in found],
+        "workers": [{"worker_id": one.worker_id, **_part(one), "why": one.why} for one in found],
     }
 
 

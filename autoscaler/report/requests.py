@@ -39,7 +39,7 @@ def requests_document(
                 "workers": living.get(name, 0),
                 **_definition(definitions.get(name), offered),
                 "keep_alive": list(_keepers(name, definitions)),
-                "said_by": _said_by(definitions.get(name), sets),
+                "defined_by": _defined_by(definitions.get(name), sets),
             }
             for name, total in sorted(_totals(requests).items())
         ],
@@ -60,7 +60,7 @@ def requests_text(document: Mapping[str, Any], zone: tzinfo | None = None) -> st
         return "there are no live requests"
     lines.append("in sum:" if document["node_arrays"] else "in sum: nothing")
     for array in document["node_arrays"]:
-        flagged = "" if array["wanted"] else "; no set names it: the autoscaler removes it with its last worker"
+        flagged = "" if array["requested"] else "; no set names it: the autoscaler removes it with its last worker"
         there = f"; {count(array['workers'], 'worker')} there" if array["workers"] else ""
         types = f" of {', '.join(array['machine_types'])}" if array["machine_types"] and _target_line(array) else ""
         strange = ", ".join(array.get("unknown_types", ()))
@@ -101,7 +101,7 @@ def _capped(array: Mapping[str, Any], zone: tzinfo) -> str:
 
 
 def _whose(array: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return array["said_by"].get(name) or {"request_set": None, "by": None, "expires_at": None}
+    return array["defined_by"].get(name) or {"request_set": None, "by": None, "expires_at": None}
 
 
 def _author(whose: Mapping[str, Any], zone: tzinfo) -> str:
@@ -111,12 +111,12 @@ def _author(whose: Mapping[str, Any], zone: tzinfo) -> str:
     return f"{whose['by']} in {whose['request_set']}{until}"
 
 
-def _said_by(array: ArrayDefinition | None, sets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _defined_by(array: ArrayDefinition | None, sets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """By field of the array's row: the set that defined it."""
     names = {"max_cores": "max_core_count"}
     return {
         names.get(name, name): {"request_set": set_name, "by": one["by"], "expires_at": one["expires_at"]}
-        for name, set_name in (array.said_by if array is not None and array.wanted else ())
+        for name, set_name in (array.defined_by if array is not None and array.requested else ())
         if (one := sets.get(set_name)) is not None
     }
 
@@ -184,7 +184,7 @@ def _definition(array: ArrayDefinition | None, offered: frozenset[str]) -> dict[
         "extends": array.extends,
         "machine_types": list(array.machine_types),
         "unknown_types": [name for name in array.machine_types if offered and name not in offered],
-        "wanted": array.wanted,
+        "requested": array.requested,
         "max_count": array.max_count,
         "max_core_count": array.max_cores,
     }
@@ -195,9 +195,9 @@ def _keepers(name: str, definitions: Mapping[str, ArrayDefinition]) -> tuple[str
     extends of which any set says so.
     """
     array, seen = definitions.get(name), {name}
-    if array is None or not array.wanted:
+    if array is None or not array.requested:
         return ()
-    while array is not None and not (array.keep_alive and array.wanted):
+    while array is not None and not (array.keep_alive and array.requested):
         named = array.extends or ""
         array = None if named in seen else definitions.get(named)
         seen.add(named)

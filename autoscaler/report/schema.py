@@ -142,7 +142,7 @@ class PlanDocument(Part):
     now: str = Field(description="When Grid Engine and the provider were read.")
     sentence: str = Field(description="The pass in one line, as the log has it.")
     actions: list[AnyAction]
-    shapes: list[JobCategoryPart]
+    job_categories: list[JobCategoryPart]
     workers: list[WorkerPart]
     buckets: list[BucketPart]
     notes: list[ReasonPart] = Field(

@@ -56,7 +56,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
     level = store.overrides.log_level()
     last = next(iter(store.history.passes(1)), None)
     last_document: Mapping[str, Any] = {} if last is None else last.document
-    pass_at = memory.looked_at if memory.looked_at is not None or last is None else last.at
+    pass_at = memory.observed_at if memory.observed_at is not None or last is None else last.at
     renting = store.history.renting()
     prices = [life.price_per_hour for life in renting]
     requests = requests_document(store.requests.load(now.at), now.at, store.history.living())
@@ -86,7 +86,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "prices_as_of": None if now.oldest_price is None else now.oldest_price.isoformat(),
         "unknown_prices": sum(price is None for price in prices),
         "request_sets": requests["request_sets"],
-        "asked": requests_line(requests),
+        "requested": requests_line(requests),
         "log_level": None if level is None else {"level": level.level.value, "by": level.who},
         "paused": {"by": overrides.paused_by} if overrides.paused else None,
         "stop": overrides.stop,
@@ -94,7 +94,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "set_aside": {name: why.value for name, why in sorted(set_aside(store).items())},
         "keep": sorted(overrides.keep),
         "drain": sorted(overrides.drain),
-        "brake": None if memory.brake is None else reason_part(memory.brake),
+        "circuit_breaker": None if memory.circuit_breaker is None else reason_part(memory.circuit_breaker),
         "stopped": dict(memory.stopped),
         "failures": [_failure_part(alike) for alike in _alike(store.journal.failures(now.at - LATELY))],
         "unanswered": _unanswered(store, now.at),
@@ -103,9 +103,9 @@ def status(store: Store, now: Now) -> dict[str, Any]:
             {"worker_id": each.worker_id, "times": each.times, "last_at": _at(each.at), "message": each.message}
             for each in store.journal.refused_ends(life.worker_id for life in renting)
         ],
-        "backoff": [_backoff_part(each) for each in memory.rests if each.until > now.at],
+        "backoff": [_backoff_part(each) for each in memory.backoffs if each.until > now.at],
         "protected": [reason_part(reason) for reason in Protection(memory.protected, now=now.at).notes()],
-        "troubles": list(store.looks.troubles()),
+        "troubles": list(store.observations.troubles()),
         "notifications": notifications_part(store),
     }
 
@@ -129,7 +129,7 @@ def disabled_by_hand(store: Store) -> list[str]:
 
 def set_aside(store: Store) -> dict[str, Condition]:
     """Workers that cost and that only a person puts into service or ends, as of the last pass, and why."""
-    last = store.looks.load()
+    last = store.observations.load()
     return {
         each.host or each.worker.name or each.worker.id: each.decisive
         for each in (() if last is None else last.workers)
@@ -166,18 +166,18 @@ def _unanswered(store: Store, at: float) -> list[dict[str, Any]]:
         {
             "instance_type": order.type.name,
             "count": order.count,
-            "message": order.said,
+            "message": order.message,
             "asked_again_at": None if order.asked_again_at is None else _at(order.asked_again_at),
         }
         for record in store.journal.orders(at)
         for order in record.as_orders()
-        if order.said and not record.closed
+        if order.message and not record.closed
     ]
 
 
 def _failed_workers(store: Store) -> list[dict[str, Any]]:
     """Machines that do not come up or are stopped, as their provider reports; they still cost money."""
-    observation = store.looks.load()
+    observation = store.observations.load()
     seen = [each.worker for each in observation.workers] if observation is not None else []
     return [
         {"worker_id": worker.id, "name": worker.name, "message": worker.message}
@@ -193,8 +193,8 @@ def status_pairs(document: Mapping[str, Any]) -> _Pairs:
     yield "provider", document["provider"] or "none set (CP_CAP_AUTOSCALE_PROVIDER)"
     yield from _pass_pairs(document)
     yield from _price_pairs(document)
-    if document["asked"]:
-        yield "requested", document["asked"]
+    if document["requested"]:
+        yield "requested", document["requested"]
     yield from _held_back_pairs(document)
     yield from _order_pairs(document)
     yield from _failed_worker_pairs(document)
@@ -267,8 +267,8 @@ def _held_back_pairs(document: Mapping[str, Any]) -> _Pairs:
         yield "log level", f"{document['log_level']['level']}, by {by}; `sge-autoscaler log-level settings` ends it"
     if document["stop"]:
         yield "stopping", _stopping(document)
-    if document["brake"]:
-        yield "brake", f"{document['brake']['text']}; `sge-autoscaler resume` goes on"
+    if document["circuit_breaker"]:
+        yield "circuit breaker", f"{document['circuit_breaker']['text']}; `sge-autoscaler resume` goes on"
     for array, why in document["stopped"].items():
         yield "no launches", f"for {array}: {why}"
 

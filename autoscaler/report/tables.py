@@ -19,7 +19,7 @@ def print_plan(document: Mapping[str, Any]) -> None:
     launchable = _buckets(document["buckets"]) if document["actions"] or document["counted"] else Block()
     tables = (
         ("actions", _actions(document["actions"], document["currency"])),
-        ("waiting jobs", _waiting_jobs(document["shapes"])),
+        ("waiting jobs", _waiting_jobs(document["job_categories"])),
         ("workers and hosts", _workers(there)._replace(lines=_gone(gone))),
         ("what can be launched", launchable),
     )

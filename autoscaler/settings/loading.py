@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from autoscaler import CONFIG_ENV
-from autoscaler.core.policy import Brake, DeadlockAnswer, Policy
+from autoscaler.core.policy import CircuitBreaker, DeadlockAnswer, Policy
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.outside_files import read_regular, read_toml
@@ -109,7 +109,12 @@ class Settings:
                 node_array_policy(queue, suffix, process, currency) for suffix, queue in self.queues.items()
             ),
             "master": master,
-            "brake": Brake(process.brake_window, process.brake_launches, process.brake_removals, process.brake_kills),
+            "circuit_breaker": CircuitBreaker(
+                process.circuit_breaker_window,
+                process.circuit_breaker_launches,
+                process.circuit_breaker_removals,
+                process.circuit_breaker_kills,
+            ),
             "owner": process.job_owner,
             "currency": currency,
             "budgets": budgets(process),

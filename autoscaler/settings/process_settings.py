@@ -232,25 +232,25 @@ class Process(Section):
         "for this time.",
         unit="s",
     )
-    brake_window: Positive = setting(
-        "CP_CAP_AUTOSCALE_BRAKE_WINDOW",
+    circuit_breaker_window: Positive = setting(
+        "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_WINDOW",
         600.0,
         "Window in which the circuit breaker counts: the next three settings.",
         unit="s",
     )
-    brake_launches: AtLeastOne | None = setting(
-        "CP_CAP_AUTOSCALE_BRAKE_LAUNCHES",
+    circuit_breaker_launches: AtLeastOne | None = setting(
+        "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_LAUNCHES",
         200,
         "Most workers that all node arrays together launch in the window; further launches wait.",
     )
-    brake_removals: AtLeastOne | None = setting(
-        "CP_CAP_AUTOSCALE_BRAKE_REMOVALS",
+    circuit_breaker_removals: AtLeastOne | None = setting(
+        "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_REMOVALS",
         200,
         "If more workers than this are removed in the window, the circuit breaker stops launches and removals until "
         "`resume`. If jobs have several owners, workers that were launched for the one who caused most do not count.",
     )
-    brake_kills: AtLeastOne | None = setting(
-        "CP_CAP_AUTOSCALE_BRAKE_KILLS",
+    circuit_breaker_kills: AtLeastOne | None = setting(
+        "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_KILLS",
         50,
         "Most jobs of one owner that are deleted or held as unsatisfiable in the window; further ones wait. If jobs of "
         "all others are more than this, none are deleted or held until `resume`. In a cell of one owner the circuit "

@@ -18,7 +18,7 @@ from autoscaler.errors import SettingsError
 
 _DEFINITION = ArrayDefinition("")
 _OBJECTS = ("configuration", "attributes")
-_APART = (*_OBJECTS, "keep_alive", "said_by")
+_APART = (*_OBJECTS, "keep_alive", "defined_by")
 """Fields whose newest value is merged into the earlier one instead of replacing it."""
 _STRUCTURE = ("name", "dynamic", "extends", "group_cores", "group_count")
 MOST_CONFIGURATION = 8192
@@ -54,9 +54,7 @@ class Definitions:
     """All definitions of arrays."""
 
     lasting: Mapping[str, ArrayDefinition]
-    """Definitions that hold whichever sets live, by array. Of arrays of the settings: those that an older version kept,
-    without their set.
-    """
+    """Definitions that hold whichever sets live, by array."""
     by_set: tuple[SetDefinition, ...] = ()
 
     def in_force(self) -> dict[str, ArrayDefinition]:
@@ -123,8 +121,8 @@ def _merged(existing: ArrayDefinition, given: ArrayDefinition, by: str, merge: _
         for name in _OBJECTS
     }
     kept = tuple(sorted({**dict(existing.keep_alive), **dict(given.keep_alive)}.items()))
-    said_by = dict(existing.said_by) | {name: by for name in values if by and name not in _STRUCTURE}
-    return replace(existing, **values, **objects, keep_alive=kept, said_by=tuple(sorted(said_by.items())))
+    defined_by = dict(existing.defined_by) | {name: by for name in values if by and name not in _STRUCTURE}
+    return replace(existing, **values, **objects, keep_alive=kept, defined_by=tuple(sorted(defined_by.items())))
 
 
 def _joined(before: ArrayDefinition, given: ArrayDefinition, others: Sequence[ArrayDefinition]) -> ArrayDefinition:

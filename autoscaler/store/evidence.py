@@ -17,7 +17,7 @@ KEPT_FOR = 3600.0
 MOST_FAILURES = 50
 """The number kept of one host."""
 
-ANSWERS: Migration = (
+TABLES: Migration = (
     """
     CREATE TABLE answers (
         job INTEGER PRIMARY KEY,
@@ -27,9 +27,6 @@ ANSWERS: Migration = (
         said TEXT NOT NULL
     ) STRICT
     """,
-)
-
-STARTS: Migration = (
     """
     CREATE TABLE job_failures (
         id INTEGER PRIMARY KEY,
@@ -56,9 +53,6 @@ STARTS: Migration = (
         offset INTEGER NOT NULL
     ) STRICT
     """,
-)
-
-HEALTH: Migration = (
     """
     CREATE TABLE health (
         worker_id TEXT PRIMARY KEY,

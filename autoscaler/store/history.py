@@ -60,18 +60,16 @@ TABLES: Migration = (
         created_at REAL NOT NULL,
         joined_at REAL,
         removed_at REAL,
-        ended_at REAL
+        ended_at REAL,
+        slots INTEGER,
+        currency TEXT NOT NULL DEFAULT '',
+        seen_at REAL,
+        ordered_for TEXT NOT NULL DEFAULT '[]'
     ) STRICT
     """,
-)
-RENT: Migration = (
-    "ALTER TABLE lifetimes ADD COLUMN slots INTEGER",
-    "ALTER TABLE lifetimes ADD COLUMN currency TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE lifetimes ADD COLUMN seen_at REAL",
     "CREATE INDEX lifetimes_by_end ON lifetimes(ended_at)",
     "CREATE TABLE lifetimes_seen (only INTEGER PRIMARY KEY CHECK (only = 1), at REAL NOT NULL) STRICT",
 )
-FOR_WHOM: Migration = ("ALTER TABLE lifetimes ADD COLUMN ordered_for TEXT NOT NULL DEFAULT '[]'",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,19 +53,28 @@ TABLES: Migration = (
         ordered_at REAL NOT NULL,
         candidates TEXT NOT NULL,
         closed_at REAL,
-        message TEXT NOT NULL DEFAULT ''
+        message TEXT NOT NULL DEFAULT '',
+        group_id TEXT NOT NULL DEFAULT '',
+        nodes TEXT NOT NULL DEFAULT '[]',
+        for_requests INTEGER NOT NULL DEFAULT 0,
+        assignment TEXT NOT NULL DEFAULT '[]',
+        ordered_for TEXT NOT NULL DEFAULT '[]'
     ) STRICT
     """,
+    "CREATE INDEX orders_of_groups ON orders(id) WHERE group_id != ''",
+    "CREATE INDEX orders_of_nodes ON orders(id) WHERE nodes != '[]'",
     """
     CREATE TABLE attempts (
         token TEXT PRIMARY KEY,
         order_id TEXT NOT NULL REFERENCES orders(id) ON DELETE CASCADE,
         candidate INTEGER NOT NULL,
-        asked TEXT NOT NULL,
+        offer INTEGER NOT NULL DEFAULT 0,
+        launch_order TEXT NOT NULL,
         sent_at REAL NOT NULL,
         answered_at REAL,
         ids TEXT NOT NULL DEFAULT '[]',
-        message TEXT NOT NULL DEFAULT ''
+        message TEXT NOT NULL DEFAULT '',
+        again_at REAL
     ) STRICT
     """,
     "CREATE INDEX attempts_by_order ON attempts(order_id, candidate)",
@@ -77,30 +86,13 @@ TABLES: Migration = (
         kind TEXT NOT NULL,
         message TEXT NOT NULL,
         order_id TEXT NOT NULL,
-        worker_id TEXT UNIQUE
+        worker_id TEXT UNIQUE,
+        retry_at REAL
     ) STRICT
     """,
 )
 
-GROUP_ID_AND_NODES: Migration = (
-    "ALTER TABLE orders ADD COLUMN group_id TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE orders ADD COLUMN nodes TEXT NOT NULL DEFAULT '[]'",
-    "CREATE INDEX orders_of_groups ON orders(id) WHERE group_id != ''",
-    "CREATE INDEX orders_of_nodes ON orders(id) WHERE nodes != '[]'",
-)
-
-FOR_REQUESTS: Migration = ("ALTER TABLE orders ADD COLUMN for_requests INTEGER NOT NULL DEFAULT 0",)
-
-AGAIN_AT_AND_RETRY_AT: Migration = (
-    "ALTER TABLE attempts ADD COLUMN again_at REAL",
-    "ALTER TABLE failures ADD COLUMN retry_at REAL",
-)
-OFFER: Migration = ("ALTER TABLE attempts ADD COLUMN offer INTEGER NOT NULL DEFAULT 0",)
-ASSIGNMENT: Migration = ("ALTER TABLE orders ADD COLUMN assignment TEXT NOT NULL DEFAULT '[]'",)
-ORDERED_FOR: Migration = ("ALTER TABLE orders ADD COLUMN ordered_for TEXT NOT NULL DEFAULT '[]'",)
-
-
-_SHORT = "asked = json_set(asked, '$.boot_script', '', '$.key', '', '$.buckets', json('[]'))"
+_SHORT = "launch_order = json_set(launch_order, '$.boot_script', '', '$.key', '', '$.buckets', json('[]'))"
 """The request without what only a repetition to the provider needs: 13 kB a launch, with its secret."""
 
 
@@ -146,14 +138,14 @@ class Attempt:
     token: str
     candidate: int
     """Number of the set."""
-    asked: LaunchOrder
+    launch_order: LaunchOrder
     """The exact request, boot script included: clouds refuse the same token with another request. Once
     answered, or given up, it has neither boot script nor key nor buckets any more.
     """
     sent_at: float
     answered_at: float | None
     ids: tuple[str, ...]
-    said: str = ""
+    message: str = ""
     """Why there is no answer yet, or the answer."""
     again_at: float | None = None
     """The time of the next request, while there is no answer."""
@@ -175,7 +167,7 @@ class OrderRecord:
     group_id: str = ""
     nodes: tuple[str, ...] = ()
     """Created nodes that its workers serve."""
-    asked: bool = False
+    for_requests: bool = False
     """Whether it is for the shortfall of request sets."""
     assignment: Assignment = ()
     """The job categories that it is for."""
@@ -236,8 +228,8 @@ class OrderRecord:
             ids=ids,
             group_id=self.group_id,
             nodes=nodes,
-            asked=self.asked,
-            said=attempt.said if waits and attempt else "",
+            for_requests=self.for_requests,
+            message=attempt.message if waits and attempt else "",
             asked_again_at=attempt.again_at if waits and attempt else None,
             planned_at=self.ordered_at,
             assignment=self.assignment,
@@ -272,7 +264,7 @@ class Journal(Table):
                 "candidates": encoding.write(action.candidates),
                 "group_id": action.group_id,
                 "nodes": encoding.write(action.nodes),
-                "for_requests": action.asked,
+                "for_requests": action.for_requests,
                 "assignment": encoding.write(action.assignment),
                 "ordered_for": encoding.write(action.ordered_for),
             }
@@ -365,7 +357,7 @@ class Journal(Table):
                 "order_id": asked.order_id,
                 "candidate": candidate,
                 "offer": offer,
-                "asked": encoding.write(asked),
+                "launch_order": encoding.write(asked),
                 "sent_at": at,
             }
             self._database.add("attempts", attempt, on_conflict="ON CONFLICT DO NOTHING")
@@ -448,7 +440,7 @@ class Journal(Table):
 
     def _orders(self, where: str, *values: object) -> tuple[OrderRecord, ...]:
         rows = self._database.rows(
-            "SELECT *, attempts.message AS said FROM orders LEFT JOIN attempts ON attempts.order_id = orders.id"
+            "SELECT *, attempts.message AS answer FROM orders LEFT JOIN attempts ON attempts.order_id = orders.id"
             f" WHERE {where} ORDER BY ordered_at, orders.id, candidate, offer",
             values,
         )
@@ -518,7 +510,9 @@ def _order(rows: Sequence[sqlite3.Row]) -> OrderRecord:
     return encoding.from_row(
         order,
         OrderRecord,
-        attempts=tuple(encoding.from_row(row, Attempt) for row in rows if row["token"] is not None),
+        attempts=tuple(
+            encoding.from_row(row, Attempt, message=row["answer"] or "") for row in rows if row["token"] is not None
+        ),
         closed=order["closed_at"] is not None,
-        asked=bool(order["for_requests"]),
+        for_requests=bool(order["for_requests"]),
     )

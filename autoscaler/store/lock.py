@@ -59,10 +59,6 @@ class Holder:
 
 LOCKS = Path("/run/sge-autoscaler/lock")
 """Of root, or of the user for whom systemd made `/run/sge-autoscaler`."""
-EARLIER = Path("/run/lock")
-"""Where earlier versions kept the lock. Everybody may write there: only a file of root, the service's user or our own
-user counts.
-"""
 
 
 def lock_directory() -> Path:
@@ -81,9 +77,6 @@ def hold(
     """Serve this cell alone until the end of the block. Raises LockHeld, which names the other autoscaler, if one does,
     and SettingsError if others could hold or delete the lock.
     """
-
-    if _held_by_earlier(key):
-        raise LockHeld(f"{_held(key, holder(key, EARLIER))}; it is of an earlier version: stop it first")
     path = _path(key, directory)
     try:
         _make(directory)
@@ -161,22 +154,14 @@ def held(key: CellKey, directory: Path) -> bool:
     return False
 
 
-def _held_by_earlier(key: CellKey) -> bool:
-    try:
-        counts = _path(key, EARLIER).lstat().st_uid in _owners()
-    except OSError:
-        return False
-    return counts and held(key, EARLIER)
-
-
 def running(key: CellKey) -> Holder | None:
     """The autoscaler that serves this cell on this machine now, as root, as systemd's user or as our own user; None:
-    none. One of an earlier version counts.
+    none.
 
     A note counts if root, the user for whom systemd made the directory, or our own user wrote it.
     """
-    for directory in dict.fromkeys((lock_directory(), LOCKS, EARLIER)):
-        if not (_held_by_earlier(key) if directory == EARLIER else held(key, directory)):
+    for directory in dict.fromkeys((lock_directory(), LOCKS)):
+        if not held(key, directory):
             continue
         found = holder(key, directory)
         if found is None and os.access(_path(key, directory), os.R_OK | os.W_OK):

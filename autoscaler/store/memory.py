@@ -20,18 +20,6 @@ TABLE: Migration = (
     """,
 )
 
-OPENED: Migration = (
-    """
-    UPDATE memory SET memory = json_set(memory, '$.workers', (
-        SELECT json_group_object(key, json_set(value, '$.opened', json(
-            CASE WHEN json_extract(value, '$.heard_at') IS NOT NULL
-            AND coalesce(json_extract(value, '$.disabling'), '') <> 'enrol' THEN 'true' ELSE 'false' END
-        ))) FROM json_each(memory, '$.workers')
-    )) WHERE json_valid(memory) AND json_type(memory, '$.workers') = 'object'
-    """,
-)
-"""Earlier versions assumed that a worker may have run jobs if it had reported and was not in its first enrolment."""
-
 
 class MemoryTable(Table):
     """Where the memory is kept."""

@@ -44,17 +44,15 @@ TABLES: Migration = (
         attributes TEXT NOT NULL,
         worker_id TEXT,
         ended_at REAL,
-        ended_by TEXT NOT NULL DEFAULT ''
+        ended_by TEXT NOT NULL DEFAULT '',
+        failed TEXT,
+        failed_at REAL,
+        lost TEXT NOT NULL DEFAULT '[]'
     ) STRICT
     """,
     "CREATE UNIQUE INDEX nodes_live_names ON nodes(name) WHERE ended_at IS NULL",
     "CREATE INDEX nodes_live ON nodes(number) WHERE ended_at IS NULL",
     "CREATE UNIQUE INDEX nodes_by_worker ON nodes(worker_id) WHERE worker_id IS NOT NULL",
-)
-FAILED: Migration = (
-    "ALTER TABLE nodes ADD COLUMN failed TEXT",
-    "ALTER TABLE nodes ADD COLUMN failed_at REAL",
-    "ALTER TABLE nodes ADD COLUMN lost TEXT NOT NULL DEFAULT '[]'",
 )
 
 

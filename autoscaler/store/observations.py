@@ -29,11 +29,11 @@ log = logging.getLogger("autoscaler.store")
 
 TABLE: Migration = (
     """
-    CREATE TABLE looks (
+    CREATE TABLE observations (
         only INTEGER PRIMARY KEY CHECK (only = 1),
         number INTEGER NOT NULL,
         at REAL NOT NULL,
-        look TEXT NOT NULL
+        observation TEXT NOT NULL
     ) STRICT
     """,
 )
@@ -71,7 +71,7 @@ class SeenArray:
     buckets: tuple[Bucket, ...] = ()
     """Of the instance types and price types that it may use, the preferred ones first."""
     price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
-    wanted: bool = True
+    requested: bool = True
     keep_alive: tuple[str, ...] = ()
     """Request sets for which its workers stay."""
     configuration: str = "{}"
@@ -101,7 +101,7 @@ class LastObservation:
     """Whether a person gives everything back."""
     withheld: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """Why nothing was launched for a created node, by its id."""
-    rests: tuple[Backoff, ...] = ()
+    backoffs: tuple[Backoff, ...] = ()
     """Of buckets that failed too often."""
     refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Node array → why its provider refuses all launches for it until a person corrects that."""
@@ -136,7 +136,7 @@ def last_observation(
         arrays=arrays,
         stopping=snapshot.overrides.stop is not None,
         withheld=plan.withheld,
-        rests=plan.memory.rests,
+        backoffs=plan.memory.backoffs,
         refused=plan.memory.stopped,
     )
 
@@ -187,7 +187,7 @@ def _seen_array(array: NodeArrayPolicy, definition: ArrayDefinition, buckets: Se
         extends=array.extends,
         buckets=tuple(sorted((each for each in mine if each.type.name in types), key=preferred)),
         price_types=array.price_types,
-        wanted=array.wanted,
+        requested=array.requested,
         keep_alive=array.keep_alive,
         configuration=definition.configuration,
         attributes=definition.attributes,
@@ -208,69 +208,32 @@ class ObservationTable:
         if text == self._written:
             return
         self._database.execute(
-            "INSERT INTO looks VALUES (1, 1, ?, ?) ON CONFLICT DO UPDATE"
-            " SET number = number + 1, at = excluded.at, look = excluded.look",
+            "INSERT INTO observations VALUES (1, 1, ?, ?) ON CONFLICT DO UPDATE"
+            " SET number = number + 1, at = excluded.at, observation = excluded.observation",
             (at, text),
         )
         self._written = text
 
     def load(self) -> LastObservation | None:
         """None: no loop has observed here, or another version wrote an unreadable observation."""
-        row = self._database.row("SELECT number FROM looks")
+        row = self._database.row("SELECT number FROM observations")
         if row is None:
             return None
         if row["number"] != self._read[0]:
-            row = self._database.row("SELECT number, look FROM looks")
+            row = self._database.row("SELECT number, observation FROM observations")
             if row is not None:
-                self._read = row["number"], _read(row["look"])
+                self._read = row["number"], _read(row["observation"])
         return self._read[1]
 
     def troubles(self) -> tuple[str, ...]:
         """Those of the last observation, without reading the rest of it."""
-        row = self._database.row("SELECT json_extract(look, '$.troubles') AS troubles FROM looks")
+        row = self._database.row("SELECT json_extract(observation, '$.troubles') AS troubles FROM observations")
         return () if row is None or row["troubles"] is None else tuple(map(str, json.loads(row["troubles"])))
-
-
-_OLDER_LIVES: Mapping[str, tuple[Phase, Condition | None]] = MappingProxyType(
-    {
-        "booting": (Phase.BOOTING, None),
-        "enrollable": (Phase.JOINING, None),
-        "joining": (Phase.JOINING, None),
-        "ready": (Phase.JOINING, None),
-        "in service": (Phase.READY, None),
-        "unheard": (Phase.READY, Condition.SILENT),
-        "silent": (Phase.READY, Condition.CORDONED),
-        "interrupted": (Phase.READY, Condition.INTERRUPTED),
-        "fenced": (Phase.ENDING, Condition.FENCED),
-        "draining": (Phase.DRAINING, None),
-        "removing": (Phase.LEAVING, None),
-        "retired": (Phase.LEAVING, None),
-        "disabled by hand": (Phase.READY, Condition.DISABLED_BY_HAND),
-        "name taken": (Phase.LEAVING, Condition.NAME_TAKEN),
-        "name awaited": (Phase.BOOTING, Condition.NAME_AWAITED),
-        "unlisted": (Phase.READY, Condition.UNLISTED),
-        "unknown array": (Phase.READY, Condition.UNKNOWN_ARRAY),
-        "ending": (Phase.ENDING, None),
-    }
-)
-"""The values of `life` that versions before the table of phases wrote: shown until the first pass of this version."""
-
-
-def _from_older(text: str) -> str:
-    """The same text with phases, if an older version wrote it."""
-    if '"life":' not in text:
-        return text
-    older = json.loads(text)
-    for seen in older.get("workers", ()):
-        phase, decisive = _OLDER_LIVES.get(seen.pop("life", ""), (None, None))
-        if phase is not None:
-            seen.update(phase=phase.value, decisive=None if decisive is None else decisive.value)
-    return json.dumps(older)
 
 
 def _read(text: str) -> LastObservation | None:
     try:
-        return encoding.read(_from_older(text), LastObservation)
+        return encoding.read(text, LastObservation)
     except ValueError as error:
         log.warning("the loop's last observation cannot be read until the next one: %s", error)
         return None

@@ -15,7 +15,7 @@ from autoscaler.store.database import Migration, Table
 
 TABLE: Migration = (
     """
-    CREATE TABLE wishes (
+    CREATE TABLE overrides (
         id INTEGER PRIMARY KEY,
         at REAL NOT NULL,
         who TEXT NOT NULL,
@@ -25,7 +25,7 @@ TABLE: Migration = (
         ended_by TEXT NOT NULL DEFAULT ''
     ) STRICT
     """,
-    "CREATE UNIQUE INDEX wishes_in_force ON wishes(verb, host) WHERE ended_at IS NULL",
+    "CREATE UNIQUE INDEX overrides_in_force ON overrides(verb, host) WHERE ended_at IS NULL",
 )
 
 
@@ -87,13 +87,13 @@ class OverrideTable(Table):
 
     def ask(self, verb: Verb, *, who: str, at: float, host: str = "") -> bool:
         """Put an override in force; returns whether it is new."""
-        return self._database.add_new("wishes", {"at": at, "who": who, "verb": verb.value, "host": host})
+        return self._database.add_new("overrides", {"at": at, "who": who, "verb": verb.value, "host": host})
 
     def end(self, verb: Verb, *, who: str, at: float, host: str = "") -> bool:
         """Cancel an override, or mark it as fulfilled; returns whether it was in force."""
         return bool(
             self._database.execute(
-                "UPDATE wishes SET ended_at = ?, ended_by = ? WHERE verb = ? AND host = ? AND ended_at IS NULL",
+                "UPDATE overrides SET ended_at = ?, ended_by = ? WHERE verb = ? AND host = ? AND ended_at IS NULL",
                 (at, who, verb.value, host),
             )
         )
@@ -127,7 +127,7 @@ class OverrideTable(Table):
     def log_level(self) -> LevelInForce | None:
         """The level in force; None: settings decide."""
         row = self._database.row(
-            "SELECT host, who FROM wishes WHERE verb = ? AND ended_at IS NULL", (Verb.LOG_LEVEL.value,)
+            "SELECT host, who FROM overrides WHERE verb = ? AND ended_at IS NULL", (Verb.LOG_LEVEL.value,)
         )
         return None if row is None else LevelInForce(LogLevel(row["host"]), row["who"])
 
@@ -147,17 +147,19 @@ class OverrideTable(Table):
         self.end(verb, who=who, at=at)
 
     def _last_time(self, verb: Verb) -> float | None:
-        row = self._database.row("SELECT max(at) AS at FROM wishes WHERE verb = ?", (verb.value,))
+        row = self._database.row("SELECT max(at) AS at FROM overrides WHERE verb = ?", (verb.value,))
         return None if row is None else row["at"]
 
     def fulfilled(self, verb: Verb) -> bool:
         """Whether the autoscaler itself ended the last override of this kind."""
-        row = self._database.row("SELECT ended_by FROM wishes WHERE verb = ? ORDER BY id DESC LIMIT 1", (verb.value,))
+        row = self._database.row(
+            "SELECT ended_by FROM overrides WHERE verb = ? ORDER BY id DESC LIMIT 1", (verb.value,)
+        )
         return row is not None and row["ended_by"].startswith(AUTOSCALER)
 
     def ever(self, verb: Verb, host: str) -> bool:
         """Whether there has ever been such an override, also if it is fulfilled or cancelled."""
-        return self._database.row("SELECT 1 FROM wishes WHERE verb = ? AND host = ?", (verb.value, host)) is not None
+        return self._database.row("SELECT 1 FROM overrides WHERE verb = ? AND host = ?", (verb.value, host)) is not None
 
     def forget(self, before: float) -> None:
         """Drop those that ended before this time, and the oldest if there are too many. The last of each verb is kept,
@@ -165,16 +167,16 @@ class OverrideTable(Table):
         let serve after all.
         """
         self._database.execute(
-            "DELETE FROM wishes WHERE ended_at IS NOT NULL"
-            " AND (ended_at < ? OR id <= (SELECT id FROM wishes ORDER BY id DESC LIMIT 1 OFFSET ?))"
-            " AND id NOT IN (SELECT max(id) FROM wishes GROUP BY verb)"
-            " AND (verb, at) NOT IN (SELECT verb, max(at) FROM wishes GROUP BY verb)"
+            "DELETE FROM overrides WHERE ended_at IS NOT NULL"
+            " AND (ended_at < ? OR id <= (SELECT id FROM overrides ORDER BY id DESC LIMIT 1 OFFSET ?))"
+            " AND id NOT IN (SELECT max(id) FROM overrides GROUP BY verb)"
+            " AND (verb, at) NOT IN (SELECT verb, max(at) FROM overrides GROUP BY verb)"
             " AND NOT (verb = ? AND host IN (SELECT worker_id FROM nodes WHERE worker_id IS NOT NULL))",
             (before, MOST, Verb.DRAIN.value),
         )
 
     def in_force(self) -> tuple[OverrideRow, ...]:
-        rows = self._database.rows("SELECT * FROM wishes WHERE ended_at IS NULL ORDER BY id")
+        rows = self._database.rows("SELECT * FROM overrides WHERE ended_at IS NULL ORDER BY id")
         return tuple(encoding.from_row(row, OverrideRow) for row in rows)
 
     def load(self) -> Overrides:

@@ -30,11 +30,8 @@ TABLES: Migration = (
     ) STRICT
     """,
     "CREATE TABLE array_definitions (name TEXT PRIMARY KEY, definition TEXT NOT NULL) STRICT",
-)
-
-SAID: Migration = (
     """
-    CREATE TABLE said_of_arrays (
+    CREATE TABLE set_definitions (
         name TEXT NOT NULL,
         set_name TEXT NOT NULL,
         number INTEGER NOT NULL,
@@ -44,13 +41,13 @@ SAID: Migration = (
     ) STRICT
     """,
 )
-"""Each set's definition of each array; `array_definitions` has those that last."""
+"""`set_definitions`: each set's definition of each array; `array_definitions` has those that last."""
 
 _ALL = (
     "SELECT name, by, at, expires_at, targets, arrays, NULL AS definition, NULL AS set_name, 0 AS number, 0 AS makes"
     " FROM request_sets"
     " UNION ALL SELECT name, NULL, NULL, NULL, NULL, NULL, definition, NULL, 0, 0 FROM array_definitions"
-    " UNION ALL SELECT name, NULL, NULL, NULL, NULL, NULL, definition, set_name, number, makes FROM said_of_arrays"
+    " UNION ALL SELECT name, NULL, NULL, NULL, NULL, NULL, definition, set_name, number, makes FROM set_definitions"
     " ORDER BY name"
 )
 """In one statement, so that an observation is of one moment and keeps no writer waiting."""
@@ -115,10 +112,10 @@ class RequestTable:
         live = [row for row in _sets(rows) if not _over(row, now)]
         named = _named(live)
         held = _definitions(rows).while_named(_names(live)).in_force().values()
-        arrays = (replace(definition, wanted=definition.name in named) for definition in held)
+        arrays = (replace(definition, requested=definition.name in named) for definition in held)
         return Requests(
             sets=tuple(_request_set(row) for row in live),
-            arrays=tuple(array for array in arrays if array.wanted or array.dynamic),
+            arrays=tuple(array for array in arrays if array.requested or array.dynamic),
             nodes=self._nodes(),
             auto_stops=self._auto_stops(),
             operations=self._operations(),
@@ -158,7 +155,7 @@ class RequestTable:
     def clear(self) -> None:
         """Forget all sets and arrays: the cluster is given back."""
         with self._database.transaction():
-            for each in ("request_sets", "array_definitions", "said_of_arrays"):
+            for each in ("request_sets", "array_definitions", "set_definitions"):
                 self._database.execute(f"DELETE FROM {each}")
 
     def _rows(self) -> list[Any]:
@@ -170,7 +167,7 @@ class RequestTable:
         for name in known.lasting.keys() - new.lasting.keys():
             self._database.execute("DELETE FROM array_definitions WHERE name = ?", (name,))
         for key in before.keys() - after.keys():
-            self._database.execute("DELETE FROM said_of_arrays WHERE name = ? AND set_name = ?", key)
+            self._database.execute("DELETE FROM set_definitions WHERE name = ? AND set_name = ?", key)
         for name, definition in new.lasting.items():
             if known.lasting.get(name) != definition:
                 self._database.execute(
@@ -179,7 +176,7 @@ class RequestTable:
         for key, each in after.items():
             if before.get(key) != each:
                 self._database.execute(
-                    "INSERT OR REPLACE INTO said_of_arrays VALUES (?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO set_definitions VALUES (?, ?, ?, ?, ?)",
                     (*key, each.number, int(each.makes), encoding.write(each.definition)),
                 )
 
@@ -222,7 +219,7 @@ def _refuse_too_much(new: Definitions, given: Collection[str]) -> None:
 
 def _holds(definitions: Definitions) -> dict[str, ArrayDefinition]:
     """The definitions in force."""
-    return {name: replace(each, said_by=()) for name, each in definitions.in_force().items()}
+    return {name: replace(each, defined_by=()) for name, each in definitions.in_force().items()}
 
 
 def _over(row: Any, now: float) -> bool:

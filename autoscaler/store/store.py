@@ -31,32 +31,28 @@ from autoscaler.store import (
 from autoscaler.store.database import Database, Migration
 from autoscaler.store.journal import Journalled
 
-MIGRATIONS: tuple[Migration, ...] = (
-    (*memory.TABLE, *journal.TABLES, *history.TABLES, *overrides.TABLE),
-    evidence.ANSWERS,
-    (*evidence.STARTS, *evidence.HEALTH),
-    auto_stops.TABLE,
-    requests.TABLES,
-    nodes.TABLES,
-    samples.TABLES,
-    observations.TABLE,
-    journal.GROUP_ID_AND_NODES,
-    journal.FOR_REQUESTS,
-    node_operations.TABLE,
-    nodes.FAILED,
-    journal.AGAIN_AT_AND_RETRY_AT,
-    journal.ASSIGNMENT,
-    service_settings.TABLE,
-    journal.OFFER,
-    events.TABLES,
-    measures.TABLE,
-    requests.SAID,
-    memory.OPENED,
-    notifications.TABLES,
-    (*history.RENT, *usages.TABLES),
-    (*journal.ORDERED_FOR, *history.FOR_WHOM),
+SCHEMA_1: Migration = (
+    *memory.TABLE,
+    *journal.TABLES,
+    *history.TABLES,
+    *overrides.TABLE,
+    *evidence.TABLES,
+    *auto_stops.TABLE,
+    *requests.TABLES,
+    *nodes.TABLES,
+    *samples.TABLES,
+    *observations.TABLE,
+    *node_operations.TABLE,
+    *service_settings.TABLE,
+    *events.TABLES,
+    *measures.TABLE,
+    *notifications.TABLES,
+    *usages.TABLES,
 )
-"""In order; the file's `user_version` is the number of those that were applied. Only ever appended to."""
+MIGRATIONS: tuple[Migration, ...] = (SCHEMA_1,)
+"""In order; the file's `user_version` is the number of those that were applied. They count from the first package: once
+it is released, they are only ever appended to.
+"""
 
 
 def _new_id() -> str:
@@ -82,11 +78,11 @@ class Store:
         self.notifications = notifications.NotificationTable(database)
         self.usages = usages.UsageTable(database)
         self.nodes = nodes.NodeTable(database)
-        self.looks = observations.ObservationTable(database)
-        self.verbs = node_operations.NodeOperationTable(database)
+        self.observations = observations.ObservationTable(database)
+        self.node_operations = node_operations.NodeOperationTable(database)
         self.auto_stops = auto_stops.AutoStopTable(database)
         self.requests = requests.RequestTable(
-            database, nodes=self.nodes.live, auto_stops=self.auto_stops.open, operations=self.verbs.open
+            database, nodes=self.nodes.live, auto_stops=self.auto_stops.open, operations=self.node_operations.open
         )
         self._new_id = new_id
 
@@ -105,7 +101,7 @@ class Store:
         with self.database.transaction():
             self.memory.save(plan.memory, at)
             self.auto_stops.answer_all(plan.auto_stops, at)
-            self.verbs.refuse({each: text(reason) for each, reason in plan.refused_operations.items()}, at)
+            self.node_operations.refuse({each: text(reason) for each, reason in plan.refused_operations.items()}, at)
             for failure in plan.failures:
                 self.journal.fail(failure, worker_id=failure.worker_id or None)
             return self.journal.begin(plan.actions, pass_number=pass_number, at=at, new_id=self._new_id)
@@ -115,7 +111,7 @@ class Store:
         unknown.
         """
         self.journal.sweep(at)
-        self.verbs.sweep(at)
+        self.node_operations.sweep(at)
 
     def retry(self, *, who: str, at: float) -> tuple[str, ...]:
         """A person or a caller asks to retry all that failed before this: the names of created nodes that are."""
@@ -145,7 +141,7 @@ class Store:
             self.journal.forget(now - history.KEPT_FOR)
             self.nodes.forget(now - history.KEPT_FOR)
             self.overrides.forget(now - history.KEPT_FOR)
-            self.verbs.forget(now - history.KEPT_FOR)
+            self.node_operations.forget(now - history.KEPT_FOR)
             self.auto_stops.forget(now - history.KEPT_FOR)
             for findings in (self.evidence, self.starts, self.health):
                 findings.forget(now - evidence.KEPT_FOR)

@@ -184,8 +184,8 @@ def _stops(status: Document) -> Iterator[str]:
         yield f"PAUSED by {status['paused']['by']}"
     if status["stop"]:
         yield f"STOPPING ({status['stop']})"
-    if status["brake"]:
-        yield f"CIRCUIT BREAKER: {status['brake']['text']}"
+    if status["circuit_breaker"]:
+        yield f"CIRCUIT BREAKER: {status['circuit_breaker']['text']}"
     for array, why in status["stopped"].items():
         yield f"no launches for {array}: {why}"
     for reason in status["protected"]:

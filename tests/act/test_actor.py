@@ -335,7 +335,9 @@ class TestTerminatingMany:
         )
         found = []
         for worker in (up, stopped, replace(stopped, state=MachineState.TERMINATED)):
-            bench.store.looks.keep(LastObservation("fake", workers=(SeenWorker(worker, Phase.READY, "w1"),)), 1000.0)
+            bench.store.observations.keep(
+                LastObservation("fake", workers=(SeenWorker(worker, Phase.READY, "w1"),)), 1000.0
+            )
             now = Now(2000.0, "cell", "fake", serving=True, holder=None)
             found.append(dict(status_pairs(status(bench.store, now))).get("failed"))
         assert found == [None, "w1: it is stopped, and its disks are paid for", None]

@@ -86,12 +86,12 @@ def test_a_node_fails_with_its_machine(store: Store) -> None:
         (WorkerNote(NOW, terminated_at=NOW), {}, Code.BOOT_TIMEOUT),
         (WorkerNote(NOW, disabling=Disabling.ENROL, disabled_at=NOW, terminated_at=NOW), {}, Code.JOIN_TIMEOUT),
         (WorkerNote(NOW), {"failure": "capacity"}, Code.BOOT_FAILED),
-        (WorkerNote(NOW, heard_at=NOW), {"failure": "capacity"}, Code.GONE),
-        (WorkerNote(NOW, heard_at=NOW), {"ending": Ending.INTERRUPTED}, Code.GONE),
+        (WorkerNote(NOW, joined_at=NOW), {"failure": "capacity"}, Code.GONE),
+        (WorkerNote(NOW, joined_at=NOW), {"ending": Ending.INTERRUPTED}, Code.GONE),
         (WorkerNote(NOW), {"ending": Ending.RELEASED}, Code.GONE),
-        (WorkerNote(NOW, disabling=Disabling.SILENT, heard_at=NOW, terminated_at=NOW), {}, Code.GONE),
+        (WorkerNote(NOW, disabling=Disabling.SILENT, joined_at=NOW, terminated_at=NOW), {}, Code.GONE),
         (
-            WorkerNote(NOW, disabling=Disabling.BROKEN, quarantined=because(Code.BLACK_HOLE), heard_at=NOW),
+            WorkerNote(NOW, disabling=Disabling.BROKEN, quarantined=because(Code.BLACK_HOLE), joined_at=NOW),
             {},
             Code.BLACK_HOLE,
         ),
@@ -111,11 +111,11 @@ def test_a_failed_node_has_the_cause_of_its_failure(
 @pytest.mark.parametrize(
     ("drained", "note", "ending"),
     (
-        ((), WorkerNote(NOW, disabling=Disabling.COMMAND, heard_at=NOW), Ending.UNKNOWN),
-        ((), WorkerNote(NOW, disabling=Disabling.AUTO_STOP, heard_at=NOW), Ending.UNKNOWN),
+        ((), WorkerNote(NOW, disabling=Disabling.COMMAND, joined_at=NOW), Ending.UNKNOWN),
+        ((), WorkerNote(NOW, disabling=Disabling.AUTO_STOP, joined_at=NOW), Ending.UNKNOWN),
         (("i-w1",), WorkerNote(NOW, terminated_at=NOW), Ending.UNKNOWN),
         (("w1",), WorkerNote(NOW, terminated_at=NOW), Ending.UNKNOWN),
-        ((), WorkerNote(NOW, heard_at=NOW), Ending.RELEASED),
+        ((), WorkerNote(NOW, joined_at=NOW), Ending.RELEASED),
     ),
     ids=["drained", "asked to stop", "drained while it booted", "drained by its host's name", "shut itself down"],
 )

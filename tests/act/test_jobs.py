@@ -241,8 +241,8 @@ def test_answers_become_evidence_with_their_questions(bench: JobsBench) -> None:
     assert (outcome, bench.store.evidence.load(0).answers) == (
         (Result.DONE, "1 impossible, 1 possible"),
         {
-            12: Finding(12, "a", bench.now, Answer.IMPOSSIBLE, words.replace("\n", "; ")),
-            13: Finding(13, "b", bench.now, Answer.POSSIBLE, "verification: found suitable queue(s)"),
+            12: Finding(12, "a", bench.now, Answer.UNSATISFIABLE, words.replace("\n", "; ")),
+            13: Finding(13, "b", bench.now, Answer.SATISFIABLE, "verification: found suitable queue(s)"),
         },
     )
 
@@ -258,7 +258,7 @@ def test_missing_answers_are_stored_and_the_action_has_failed(bench: JobsBench) 
 
 
 def test_probe_hosts_of_an_earlier_process_are_swept_before_the_first_action(bench: JobsBench) -> None:
-    bench.grid_engine.hosts["sge-autoscaler-phantom-1"] = "slots=4"
+    bench.grid_engine.hosts["sge-autoscaler-probe-1"] = "slots=4"
     outcomes: list[Outcome] = bench.act()
     assert (outcomes, bench.grid_engine.hosts) == ([], {})
 

@@ -103,9 +103,9 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_an_order_keeps_its_group_and_nodes(bench: Bench) -> None:
-    bench.act(replace(launch("m5.large"), group_id="execute:64-1", nodes=("n1", "n2"), asked=True))
+    bench.act(replace(launch("m5.large"), group_id="execute:64-1", nodes=("n1", "n2"), for_requests=True))
     order = bench.store.journal.orders(0)[0].as_orders()[0]
-    assert (order.group_id, order.nodes, order.asked) == ("execute:64-1", ("n1", "n2"), True)
+    assert (order.group_id, order.nodes, order.for_requests) == ("execute:64-1", ("n1", "n2"), True)
 
 
 def test_an_order_keeps_its_assignment_which_the_journal_has_once(bench: Bench) -> None:
@@ -123,7 +123,7 @@ _TABLES = ("actions", "orders")
 def test_a_machine_of_a_group_carries_it_as_a_tag(bench: Bench) -> None:
     bench.act(replace(launch("m5.large"), group_id="execute:64-1"))
     (attempt,) = bench.store.journal.orders(0)[0].attempts
-    assert dict(attempt.asked.tags) == {"group_id": "execute:64-1"}
+    assert dict(attempt.launch_order.tags) == {"group_id": "execute:64-1"}
 
 
 def test_an_order_for_a_node_is_found_however_old(bench: Bench) -> None:
@@ -144,7 +144,7 @@ def test_the_token_is_stored_before_the_provider_is_called(bench: Bench, monkeyp
 
     def asked(order: LaunchOrder) -> Launched:
         other = Store.open(Path(bench.store.database.row("PRAGMA database_list")["file"]))  # type: ignore[index]
-        known.extend(attempt.asked == order for attempt in other.journal.orders(0)[0].attempts)
+        known.extend(attempt.launch_order == order for attempt in other.journal.orders(0)[0].attempts)
         other.close()
         return Launched(("i-1",))
 
@@ -236,7 +236,7 @@ def test_a_refused_order_stays_open_if_an_earlier_call_lost_its_answer(bench: Be
     bench.act(launch("m5.large"))
     bench.cloud.faults.refused = "you are not authorised"
     bench.resume(60.0)
-    after, said = bench.states, bench.store.journal.orders(0)[0].as_orders()[0].said
+    after, said = bench.states, bench.store.journal.orders(0)[0].as_orders()[0].message
     bench.cloud.faults.refused = None
     bench.resume(60.0)
     assert (after, said, bench.states, len(bench.cloud.machines)) == (
@@ -302,7 +302,7 @@ def test_a_throttled_order_stays_open_if_the_process_died_in_its_first_call(
     bench.resume(60.0)
     assert bench.states == [OrderState.SENT]
     (order,) = bench.store.journal.orders(0)[0].as_orders()
-    assert "too many calls" in order.said.lower()
+    assert "too many calls" in order.message.lower()
 
 
 def test_a_throttled_order_keeps_the_retry_time_of_its_provider(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,8 +322,8 @@ def test_an_order_without_an_answer_has_the_cause_and_the_time_of_its_retry(benc
     order = bench.store.journal.orders(0)[0].as_orders()[0]
     bench.resume(60.0)
     answered = bench.store.journal.orders(0)[0].as_orders()[0]
-    assert (order.said, order.asked_again_at) == ("the cloud did not answer", 1005.0)
-    assert (answered.state, answered.said, answered.asked_again_at) == (OrderState.ACCEPTED, "", None)
+    assert (order.message, order.asked_again_at) == ("the cloud did not answer", 1005.0)
+    assert (answered.state, answered.message, answered.asked_again_at) == (OrderState.ACCEPTED, "", None)
 
 
 def test_an_order_without_an_answer_is_given_up_after_the_grace(bench: Bench) -> None:

@@ -4,7 +4,6 @@ gave nothing.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +18,7 @@ from autoscaler.core.requests.orders import named, outstanding, whole
 from autoscaler.core.snapshot import Plan
 from autoscaler.report.document import action_part
 from autoscaler.report.sentence import sentence
-from autoscaler.store import encoding, journal
-from autoscaler.store.database import Database
 from autoscaler.store.journal import Result
-from autoscaler.store.store import MIGRATIONS, Store
 from tests.act.test_launch import BUCKETS, GRACE, REASON, Bench
 from tests.report.plans import plan
 from tests.simulated.autoscaler import POLICY
@@ -167,18 +163,3 @@ def test_json_has_the_keys_of_the_first_offer_and_the_others_besides() -> None:
 
 def test_the_sentence_names_all_of_the_first_set() -> None:
     assert "launching 2 m5.large and 1 m5.xlarge" in sentence(plan(LAUNCH))
-
-
-def test_a_launch_and_its_order_written_by_an_older_version_are_read(tmp_path: Path) -> None:
-    file, before = tmp_path / "store.sqlite", MIGRATIONS[: MIGRATIONS.index(journal.OFFER)]
-    database = Database.open(file, before)
-    candidates = [{"buckets": json.loads(encoding.write((BUCKETS["m5.large"],))), "count": 2}]
-    database.execute(
-        "INSERT INTO orders (id, node_array, ordered_at, candidates) VALUES ('o-1', 'execute', 1.0, ?)",
-        (json.dumps(candidates),),
-    )
-    launch = {"node_array": "execute", "candidates": candidates, "reason": json.loads(encoding.write(REASON))}
-    database.close()
-    (record,) = Store.open(file).journal.orders(0)
-    assert record.candidates == encoding.read(json.dumps(launch), Launch).candidates
-    assert record.candidates == (LaunchSet((BUCKETS["m5.large"],), 2),)

@@ -71,7 +71,7 @@ def contradictions(expected: Mapping[str, Any], shown: Mapping[str, Any]) -> Ite
         f"actions: never {action['kind']}" for action in shown["actions"] if action["kind"] in expected.get("never", ())
     )
     for want in expected.get("jobs", ()):
-        rows = [row for row in shown["shapes"] if row["jobs"][0].partition(".")[0] == want["job"]]
+        rows = [row for row in shown["job_categories"] if row["jobs"][0].partition(".")[0] == want["job"]]
         yield from absent(f"job {want['job']}", {key: want[key] for key in want.keys() - {"job"}}, rows)
     for want in expected.get("workers", ()):
         yield from absent(

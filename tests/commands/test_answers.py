@@ -64,7 +64,7 @@ def service() -> Iterator[World]:
 
 STATUS = json.dumps(
     {
-        **dict.fromkeys(("lock", "prices_as_of", "asked", "paused", "stop", "brake", "persistent"), None),
+        **dict.fromkeys(("lock", "prices_as_of", "requested", "paused", "stop", "circuit_breaker", "persistent"), None),
         "log_level": None,
         **{name: [] for name in ("failures", "unanswered", "failed_workers", "refused_ends", "backoff", "protected")},
         **{name: [] for name in ("troubles", "keep", "drain")},

@@ -169,7 +169,7 @@ def test_retry_names_the_buckets_and_arrays_to_retry(store: Store, capsys: pytes
         Backoff(BucketKey("m5.large", zone=zone), time.time() + 600, 5, FailureKind.CAPACITY, "none left")
         for zone in "ab"
     ]
-    store.memory.save(Memory(rests=tuple(backoffs), stopped={"gpu": "no such image"}), 1.0)
+    store.memory.save(Memory(backoffs=tuple(backoffs), stopped={"gpu": "no such image"}), 1.0)
     main(["retry"])
     assert capsys.readouterr().out == "tried again: m5.large (none left), gpu (no such image)\n"
     assert store.overrides.load().retried_at is not None
@@ -200,7 +200,7 @@ def test_keep_ends_a_drain_of_the_same_host(store: Store) -> None:
 @pytest.mark.parametrize("command", ("keep", "drain"))
 def test_a_keep_or_drain_of_a_host_can_be_undone(store: Store, command: str) -> None:
     codes = [main([command, "fake-1"]), main([command, "fake-1", "--undo"])]
-    assert (codes, store.overrides.in_force(), len(store.database.rows("SELECT * FROM wishes"))) == ([0, 0], (), 1)
+    assert (codes, store.overrides.in_force(), len(store.database.rows("SELECT * FROM overrides"))) == ([0, 0], (), 1)
 
 
 def test_stop_ends_earlier_keeps(store: Store) -> None:

@@ -164,6 +164,6 @@ def test_region_and_subnet_are_those_of_the_loop_or_the_name_of_the_provider(
     where = place_of(cast("Provider", SimpleNamespace(settings=SimpleNamespace(**settings))))
     invocation = Invocation(environ, imports_provider=False)
     with invocation.store() as store:
-        store.looks.keep(LastObservation("fake", **where), 1.0)
+        store.observations.keep(LastObservation("fake", **where), 1.0)
         seen = operations_of(invocation, store, (), lambda: None).view().place
     assert (seen.region, seen.subnet) == place

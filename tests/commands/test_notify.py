@@ -36,8 +36,10 @@ def urls(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def tripped(environ: dict[str, str], *, failing: str = "") -> None:
     """A store with a notification of the circuit breaker, sent or failing."""
-    brake = because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0)
-    due = notifications_due(Known(), NotificationContext(NOW, Observed(a_snapshot(), Plan((), Memory(brake=brake)))))
+    circuit_breaker = because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0)
+    due = notifications_due(
+        Known(), NotificationContext(NOW, Observed(a_snapshot(), Plan((), Memory(circuit_breaker=circuit_breaker))))
+    )
     store = Store.open(Invocation(environ).store_file)
     store.notifications.keep(due)
     (upto, _) = store.notifications.waiting()[-1]
@@ -115,4 +117,6 @@ def test_current_causes_are_shown_with_what_to_do(environ: dict[str, str], capsy
     assert "→ Find the cause" in printed
     assert main(["notify", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert [(each["kind"], each["reason"]["code"]) for each in document["causes"]] == [("brake", "CIRCUIT_BREAKER")]
+    assert [(each["kind"], each["reason"]["code"]) for each in document["causes"]] == [
+        ("circuit_breaker", "CIRCUIT_BREAKER")
+    ]

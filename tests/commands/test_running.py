@@ -15,7 +15,7 @@ from autoscaler.commands.overriding import warn_unless_running
 from autoscaler.settings.sharing import differing, given, with_settings
 from autoscaler.store import lock
 from autoscaler.store.lock import hold, lock_directory, running
-from autoscaler.store.store import Store
+from autoscaler.store.store import MIGRATIONS, Store
 from tests.cell_files import cell_files
 
 
@@ -145,11 +145,11 @@ def test_a_lock_left_behind_is_not_a_running_autoscaler(environ: dict[str, str])
 
 
 def test_a_command_leaves_the_store_of_a_running_autoscaler_of_an_earlier_version_as_it_is(
-    theirs: Store, capsys: pytest.CaptureFixture[str]
+    theirs: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    theirs.database.execute("PRAGMA user_version=12")
+    monkeypatch.setattr("autoscaler.store.store.MIGRATIONS", (*MIGRATIONS, ("DROP TABLE memory",)))
     assert main(["status"]) == 2
     assert "is of an earlier version, and the autoscaler that writes it still runs" in capsys.readouterr().err
     row = theirs.database.row("PRAGMA user_version")
     assert row is not None
-    assert row[0] == 12
+    assert row[0] == 1

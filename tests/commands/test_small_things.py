@@ -141,7 +141,7 @@ def test_doctor_and_status_name_workers_that_cost_and_on_which_only_a_person_dec
         )
         for n, each in enumerate(why)
     ]
-    store.looks.keep(LastObservation(workers=tuple(seen)), 1.0)
+    store.observations.keep(LastObservation(workers=tuple(seen)), 1.0)
     found = doctor.set_aside_findings(Invocation(environ))
     main(["status"])
     screen = " ".join(capsys.readouterr().out.split())
@@ -172,7 +172,7 @@ def test_a_waiting_stop_names_the_workers_that_a_person_disabled(
         )
         for n in range(6)
     ]
-    store.looks.keep(LastObservation(workers=tuple(seen)), 1.0)
+    store.observations.keep(LastObservation(workers=tuple(seen)), 1.0)
     rounds = iter((lambda: None, lambda: store.overrides.end(Verb.STOP_NOW, who="autoscaler", at=1.0)))
     replace_sleep(monkeypatch, "autoscaler.commands.stop", lambda _: next(rounds)())
     with hold(Invocation(environ).cell, lock_directory(), state=str(Invocation(environ).state_directory)):

@@ -40,7 +40,7 @@ from autoscaler.core.model.fleet import (
 from autoscaler.core.model.memory import Disabling, Event, Memory, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason
-from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.policy import CircuitBreaker, Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.requests.group_names import pe_of
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot, WorkerVerdict
 
@@ -203,7 +203,7 @@ def a_worker(
         disabled_at=None if mark is None else NOW - disabled,
         disabling=mark,
         seen_disabled=empty is not None,
-        heard_at=None if mark is Disabling.ENROL and not heard else LONG_AGO,
+        joined_at=None if mark is Disabling.ENROL and not heard else LONG_AGO,
         opened=mark is not Disabling.ENROL,
         host=name,
         empty_since=None if empty is None else NOW - empty,
@@ -247,7 +247,7 @@ def a_quota(*rules: QuotaRule, enabled: bool = True) -> QuotaSet:
 
 
 def details_of(*numbers: int, **detail: Any) -> Details:
-    return Details(tuple(JobDetail(number, looked_at=NOW - 10, **detail) for number in numbers))
+    return Details(tuple(JobDetail(number, read_at=NOW - 10, **detail) for number in numbers))
 
 
 def with_pes_of_groups(snapshot: Snapshot, base: str = "mpi") -> Snapshot:
@@ -260,7 +260,7 @@ def with_pes_of_groups(snapshot: Snapshot, base: str = "mpi") -> Snapshot:
 def a_snapshot(
     *things: Thing,
     limits: Limits | None = None,
-    brake: Brake | None = None,
+    circuit_breaker: CircuitBreaker | None = None,
     queue: Mapping[str, Any] | None = None,
     queues: Mapping[str, Queue] | None = None,
     policy: Policy | None = None,
@@ -313,7 +313,7 @@ def a_snapshot(
             queues=(QueuePolicy("main.q", "execute", **(queue or {})),),
             node_arrays=(NodeArrayPolicy("execute", "main.q", "@allhosts", **array),),
             master="master",
-            brake=brake or Brake(),
+            circuit_breaker=circuit_breaker or CircuitBreaker(),
         ),
         now=now,
     )

@@ -204,7 +204,7 @@ def test_nothing_is_launched_for_a_job_of_an_advance_reservation() -> None:
 
 def test_a_job_with_access_may_be_found_unsatisfiable() -> None:
     allowed = judged({"owner": "ann", "slots": 500}, {}, access=Access(user_lists=("staff",)))
-    assert set(allowed.memory.suspicions) == {1}
+    assert set(allowed.memory.unsatisfiable_jobs) == {1}
 
 
 def test_a_job_is_not_proven_unsatisfiable_if_a_restricted_queue_could_run_it() -> None:
@@ -218,7 +218,7 @@ def test_a_job_is_not_proven_unsatisfiable_if_a_restricted_queue_could_run_it() 
 def test_a_job_without_access_is_never_suspected_to_be_unsatisfiable() -> None:
     """500 slots on workers of 2 could never run; but its only reason is the access list."""
     made = judged({"owner": "bob", "slots": 500}, {}, access=Access(user_lists=("staff",)))
-    assert (reason_code(made), made.actions, dict(made.memory.suspicions)) == (Code.NO_ACCESS, (), {})
+    assert (reason_code(made), made.actions, dict(made.memory.unsatisfiable_jobs)) == (Code.NO_ACCESS, (), {})
 
 
 @pytest.mark.parametrize(
@@ -270,9 +270,7 @@ def test_qstat_j_is_run_for_jobs_whose_details_matter(
     details = {}
     if known:
         read_at = NOW - known.get("age", 10.0)
-        details = {
-            1: replace(details_of(1, group=known["group"], ckpt=known.get("ckpt")).details[0], looked_at=read_at)
-        }
+        details = {1: replace(details_of(1, group=known["group"], ckpt=known.get("ckpt")).details[0], read_at=read_at)}
     memory = Memory(details=details)
     assert details_wanted(made.cluster.job_categories, memory, made.policy, NOW, needs) == expected
 

@@ -84,7 +84,7 @@ def test_requested_types_are_launched_for_job_demand_too() -> None:
 
 
 def test_a_definition_that_no_live_request_names_changes_nothing() -> None:
-    made = in_force_with(ArrayDefinition("execute", machine_types=("m5.xlarge",), wanted=False))
+    made = in_force_with(ArrayDefinition("execute", machine_types=("m5.xlarge",), requested=False))
     assert made == POLICY
 
 
@@ -135,7 +135,7 @@ def test_job_demand_still_launches_in_the_configured_array() -> None:
 
 
 def test_an_array_that_no_request_names_has_no_allowed_types() -> None:
-    assert allowed_types(array(in_force_with(dynamic(wanted=False)), "burst"), [a_bucket(LARGE)]) == {}
+    assert allowed_types(array(in_force_with(dynamic(requested=False)), "burst"), [a_bucket(LARGE)]) == {}
 
 
 def test_after_a_store_loss_a_group_array_belongs_to_its_base_array() -> None:

@@ -15,7 +15,7 @@ from tests.core.building import NOW, X2LARGE, AWorker, a_failure, a_snapshot, a_
 
 def came_up(name: str = "w1", *, age: float = 500.0, heard: float = 400.0, **worker: Any) -> AWorker:
     """A busy worker, launched and first reporting this many seconds ago."""
-    note = WorkerNote(NOW - age, heard_at=NOW - heard, host=name)
+    note = WorkerNote(NOW - age, joined_at=NOW - heard, host=name)
     return replace(a_worker(name, type_=X2LARGE, used=8, age=age, **worker), note=note)
 
 
@@ -26,7 +26,7 @@ def test_a_worker_that_joins_after_failures_clears_them() -> None:
     failures = [a_failure(X2LARGE, age=600 + n) for n in range(5)]
     up = came_up(age=500, heard=400)
     made = plan(a_snapshot(jobs(8), *failures, up, hybrid=True))
-    assert (launched(made), made.memory.rests) == ({"m5.2xlarge": 1}, ())
+    assert (launched(made), made.memory.backoffs) == ({"m5.2xlarge": 1}, ())
 
 
 def test_a_worker_that_joins_ends_a_current_backoff() -> None:
@@ -34,13 +34,13 @@ def test_a_worker_that_joins_ends_a_current_backoff() -> None:
     backed_off = replace(plan(a_snapshot(jobs(8), *failures, hybrid=True)).memory, launches=())
     up = came_up(age=500, heard=400)
     made = plan(a_snapshot(jobs(8), *failures, up, backed_off, hybrid=True))
-    assert (len(backed_off.rests), launched(made)) == (1, {"m5.2xlarge": 1})
+    assert (len(backed_off.backoffs), launched(made)) == (1, {"m5.2xlarge": 1})
 
 
 def test_success_is_remembered_when_its_worker_has_left() -> None:
     failures = [a_failure(X2LARGE, age=600 + n) for n in range(5)]
     up = came_up(age=500, heard=400)
-    memory = replace(plan(a_snapshot(up, hybrid=True)).memory, workers={}, rests=())
+    memory = replace(plan(a_snapshot(up, hybrid=True)).memory, workers={}, backoffs=())
     assert launched(plan(a_snapshot(jobs(8), *failures, memory, hybrid=True))) == {"m5.2xlarge": 1}
 
 
@@ -57,13 +57,13 @@ def test_only_a_worker_launched_or_heard_after_the_failures_clears_them(
 ) -> None:
     failures = [a_failure(X2LARGE, age=600 + n, kind=kind) for n in range(5)]
     up = came_up(age=age, heard=heard)
-    assert bool(plan(a_snapshot(jobs(8), *failures, up, hybrid=True)).memory.rests) is backs_off
+    assert bool(plan(a_snapshot(jobs(8), *failures, up, hybrid=True)).memory.backoffs) is backs_off
 
 
 def test_a_success_in_another_zone_or_of_another_price_type_clears_nothing() -> None:
     failures = [a_failure(X2LARGE, age=600 + n, zone="a") for n in range(5)]
     ups = [came_up("w1", zone="b"), came_up("w2", zone="a", price_type=PriceType.SPOT)]
-    assert len(plan(a_snapshot(jobs(8), *failures, *ups, hybrid=True)).memory.rests) == 1
+    assert len(plan(a_snapshot(jobs(8), *failures, *ups, hybrid=True)).memory.backoffs) == 1
 
 
 def test_failures_after_a_success_count() -> None:

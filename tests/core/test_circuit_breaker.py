@@ -16,7 +16,7 @@ from autoscaler.core.model.memory import Event, Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.policy import CircuitBreaker, Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     GIB,
@@ -35,7 +35,7 @@ from tests.core.building import (
 from tests.properties.unhelpful_launches import Cause, UnhelpfulLaunches
 
 PLENTY = Limits(max_workers=1000)
-FOUR = Brake(window=600.0, max_launches=4)
+FOUR = CircuitBreaker(window=600.0, max_launches=4)
 
 
 def capped_by_window(made: Plan) -> bool:
@@ -51,17 +51,17 @@ def test_fallback_candidates_do_not_count_for_the_circuit_breaker() -> None:
     huge = InstanceType("m5.24xlarge", "m5", 96, 384 * GIB)
     buckets = [a_bucket(type_) for type_ in (*M5, huge)]
     made = plan(a_snapshot(jobs(600), *buckets, limits=PLENTY, scale_up_batch=1000, hybrid=True))
-    assert (launched(made), made.memory.brake, capped_by_window(made)) == ({"m5.24xlarge": 7}, None, False)
+    assert (launched(made), made.memory.circuit_breaker, capped_by_window(made)) == ({"m5.24xlarge": 7}, None, False)
 
 
 def test_a_launch_is_capped_to_the_circuit_breakers_window_and_reports_it() -> None:
-    made = plan(a_snapshot(jobs(20), brake=FOUR))
-    assert (launched(made), capped_by_window(made), made.memory.brake) == ({"m5.large": 4}, True, None)
+    made = plan(a_snapshot(jobs(20), circuit_breaker=FOUR))
+    assert (launched(made), capped_by_window(made), made.memory.circuit_breaker) == ({"m5.large": 4}, True, None)
 
 
 def test_with_a_full_window_nothing_is_launched_and_the_next_pass_is_due_when_it_clears() -> None:
-    made = plan(a_snapshot(jobs(20), brake=FOUR, launches=launches_at(1, 3)))
-    assert (acts(made), note_codes(made), made.memory.brake, made.due) == (
+    made = plan(a_snapshot(jobs(20), circuit_breaker=FOUR, launches=launches_at(1, 3)))
+    assert (acts(made), note_codes(made), made.memory.circuit_breaker, made.due) == (
         [],
         [Code.LAUNCH_RATE_LIMIT],
         None,
@@ -71,16 +71,16 @@ def test_with_a_full_window_nothing_is_launched_and_the_next_pass_is_due_when_it
 
 def test_launches_older_than_the_window_do_not_count() -> None:
     events = (*launches_at(3, age=600), *launches_at(1))
-    assert launched(plan(a_snapshot(jobs(20), brake=FOUR, launches=events))) == {"m5.large": 3}
+    assert launched(plan(a_snapshot(jobs(20), circuit_breaker=FOUR, launches=events))) == {"m5.large": 3}
 
 
 def test_launches_before_a_resume_do_not_count_for_the_window() -> None:
-    made = plan(a_snapshot(jobs(20), Overrides(resumed_at=NOW - 30), brake=FOUR, launches=launches_at(4)))
+    made = plan(a_snapshot(jobs(20), Overrides(resumed_at=NOW - 30), circuit_breaker=FOUR, launches=launches_at(4)))
     assert launched(made) == {"m5.large": 4}
 
 
 def test_without_a_maximum_launches_are_not_capped_by_the_window() -> None:
-    assert launched(plan(a_snapshot(jobs(20), brake=Brake(max_launches=None)))) == {"m5.large": 10}
+    assert launched(plan(a_snapshot(jobs(20), circuit_breaker=CircuitBreaker(max_launches=None)))) == {"m5.large": 10}
 
 
 @pytest.mark.parametrize(
@@ -97,15 +97,15 @@ def test_a_launch_counts_for_the_window_with_the_workers_its_order_brought(
     (event,) = launches_at(4)
     order = replace(an_order(ids=ids, state=state, age=50), planned_at=event.at)
     waiting = jobs(20 + 2 * (state is not OrderState.FAILED))  # the order's worker is supply
-    made = plan(a_snapshot(waiting, order, brake=FOUR, launches=(event,)))
+    made = plan(a_snapshot(waiting, order, circuit_breaker=FOUR, launches=(event,)))
     assert sum(launched(made).values()) == room
 
 
 def test_the_workers_an_order_brought_count_after_the_order_is_forgotten() -> None:
     (event,) = launches_at(4)
     order = replace(an_order(ids=("i-1",), state=OrderState.ACCEPTED, age=50), planned_at=event.at)
-    kept = plan(a_snapshot(order, brake=FOUR, launches=(event,))).memory
-    assert launched(plan(a_snapshot(jobs(20), kept, brake=FOUR))) == {"m5.large": 3}
+    kept = plan(a_snapshot(order, circuit_breaker=FOUR, launches=(event,))).memory
+    assert launched(plan(a_snapshot(jobs(20), kept, circuit_breaker=FOUR))) == {"m5.large": 3}
 
 
 def test_the_launches_an_hour_count_the_workers_their_orders_brought() -> None:
@@ -116,8 +116,8 @@ def test_the_launches_an_hour_count_the_workers_their_orders_brought() -> None:
 
 
 def test_prospects_are_capped_by_the_circuit_breakers_window() -> None:
-    (most,) = prospects(a_snapshot(a_bucket(), brake=FOUR, launches=launches_at(3)))
-    (none,) = prospects(a_snapshot(a_bucket(), brake=FOUR, launches=launches_at(4)))
+    (most,) = prospects(a_snapshot(a_bucket(), circuit_breaker=FOUR, launches=launches_at(3)))
+    (none,) = prospects(a_snapshot(a_bucket(), circuit_breaker=FOUR, launches=launches_at(4)))
     assert (most.count, none.refusal and none.refusal.code) == (1, Code.LAUNCH_RATE_LIMIT)
 
 
@@ -129,7 +129,7 @@ def test_node_arrays_share_the_circuit_breakers_window() -> None:
             NodeArrayPolicy(name, name, f"@{name}", "m5.large", limits=PLENTY, scale_up_batch=10) for name in queues
         ),
         master="master",
-        brake=FOUR,
+        circuit_breaker=FOUR,
     )
     waiting = [jobs(6, first, queues=(name,)) for first, name in ((1, "a.q"), (7, "b.q"))]
     made = plan(a_snapshot(*waiting, queues=queues, policy=policy))
@@ -149,7 +149,7 @@ class SmallWindow(UnhelpfulLaunches):
 
     def snapshot(self) -> Snapshot:
         seen = super().snapshot()
-        return replace(seen, policy=replace(seen.policy, brake=Brake(window=60.0, max_launches=1)))
+        return replace(seen, policy=replace(seen.policy, circuit_breaker=CircuitBreaker(window=60.0, max_launches=1)))
 
 
 def test_workers_that_helped_no_job_trip_the_circuit_breaker_when_found() -> None:
@@ -158,24 +158,27 @@ def test_workers_that_helped_no_job_trip_the_circuit_breaker_when_found() -> Non
         world.ask(slots)
         while len(world.launched) < slots and world.now < NOW + 600.0:
             world.step()
-    assert (len(world.launched), world.memory.brake) == (2, None)
+    assert (len(world.launched), world.memory.circuit_breaker) == (2, None)
     world.machines = {name: replace(machine, state=MachineState.TERMINATED) for name, machine in world.machines.items()}
-    world.go_on(300.0, until=lambda: world.memory.brake is not None)
-    assert world.memory.brake is not None
-    assert (world.memory.brake["what"], world.memory.brake["count"]) == ("launches that helped no job", 2)
+    world.go_on(300.0, until=lambda: world.memory.circuit_breaker is not None)
+    assert world.memory.circuit_breaker is not None
+    assert (world.memory.circuit_breaker["what"], world.memory.circuit_breaker["count"]) == (
+        "launches that helped no job",
+        2,
+    )
     world.go_on(3600.0)
     assert len(world.launched) == 2
 
 
 def test_a_circuit_breaker_tripped_by_an_older_version_still_stops_launches() -> None:
-    made = plan(a_snapshot(jobs(4), Memory(brake=tripped(FOUR, (), NOW, helped_no_job=launches_at(9)))))
+    made = plan(a_snapshot(jobs(4), Memory(circuit_breaker=tripped(FOUR, (), NOW, helped_no_job=launches_at(9)))))
     assert acts(made) == []
 
 
 def tripping() -> Snapshot:
     """Jobs that need workers, and more removals than are allowed."""
     memory = Memory(removals=(Event(NOW - 60, 9, "execute"),))
-    return a_snapshot(jobs(20), memory, brake=replace(FOUR, max_removals=3))
+    return a_snapshot(jobs(20), memory, circuit_breaker=replace(FOUR, max_removals=3))
 
 
 def test_a_pass_that_trips_the_circuit_breaker_reads_its_facts_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,14 +189,14 @@ def test_a_pass_that_trips_the_circuit_breaker_reads_its_facts_once(monkeypatch:
         return facts_of(snapshot)
 
     monkeypatch.setattr(planning, "facts_of", counted)
-    assert plan(tripping()).memory.brake is not None
+    assert plan(tripping()).memory.circuit_breaker is not None
     assert len(read) == 1
 
 
 def test_a_pass_that_trips_the_circuit_breaker_decides_as_with_it_already_on() -> None:
     made, snapshot = plan(tripping()), tripping()
-    on = plan(replace(snapshot, memory=replace(snapshot.memory, brake=made.memory.brake)))
-    assert made.memory.brake is not None
+    on = plan(replace(snapshot, memory=replace(snapshot.memory, circuit_breaker=made.memory.circuit_breaker)))
+    assert made.memory.circuit_breaker is not None
     assert (made.actions, made.workers, made.job_categories, made.notes) == (
         on.actions,
         on.workers,

@@ -95,7 +95,7 @@ def test_launches_begin_a_boot_time_before_the_queue_opens() -> None:
 def test_the_boot_time_is_the_one_that_was_observed() -> None:
     joined = a_worker(states="D", used=2, age=1800.0)
     assert joined.note is not None
-    quick = replace(joined, note=replace(joined.note, heard_at=NOW - 1800 + 60))
+    quick = replace(joined, note=replace(joined.note, joined_at=NOW - 1800 + 60))
     assert launched(plan(off_until(NOW + 300, a_snapshot(a_job(), quick)))) == {}
     assert launched(plan(off_until(NOW + 60, a_snapshot(a_job(), quick)))) == {"m5.large": 1}
 
@@ -103,7 +103,7 @@ def test_the_boot_time_is_the_one_that_was_observed() -> None:
 def test_a_worker_that_came_early_for_a_queue_stays_though_boots_are_quick() -> None:
     came = a_worker(states="D", idle=60, age=30.0)
     assert came.note is not None
-    quick = replace(came, note=replace(came.note, heard_at=NOW - 25))
+    quick = replace(came, note=replace(came.note, joined_at=NOW - 25))
     snapshot = off_until(NOW + 300, a_snapshot(jobs(2), quick))
     made = plan(snapshot)
     assert (acts(made), made.due) == ([], NOW + 295)
@@ -363,7 +363,7 @@ def test_a_worker_whose_disabling_does_not_show_yet_still_shows_the_queue_as_ena
     again = plan(replace(stopping, memory=first.memory))
     assert acts(first) == [("disable", "w1")]
     assert [each.reason for each in again.job_categories] == [each.reason for each in first.job_categories]
-    assert again.memory.quiet_since == first.memory.quiet_since
+    assert again.memory.queues_empty_since == first.memory.queues_empty_since
 
 
 def test_a_worker_needed_for_min_workers_waits_for_its_disabled_queue() -> None:
@@ -398,7 +398,7 @@ def test_workers_in_alarm_are_not_replaced_and_stay_while_jobs_wait_for_them() -
 
 def test_a_worker_in_alarm_stays_if_jobs_wait_for_it_and_a_free_one() -> None:
     workers = a_worker("w1", states="a", idle=600), a_worker("w2", idle=600)
-    first = Memory(passes=7, looked_at=NOW - 5)
+    first = Memory(passes=7, observed_at=NOW - 5)
     assert acts(plan(a_snapshot(jobs(2, slots=2), *workers, first, idle_timeout=30.0))) == []
     assert acts(plan(a_snapshot(a_job(slots=2), *workers, first, idle_timeout=30.0))) == [("disable", "w1")]
 
@@ -416,7 +416,7 @@ def test_nothing_is_launched_during_a_lasting_alarm() -> None:
 
 
 def test_the_idle_time_pauses_during_a_transient_alarm() -> None:
-    first = a_snapshot(a_worker("w1", states="a", idle=150), Memory(passes=7, looked_at=NOW - 120), idle_timeout=60.0)
+    first = a_snapshot(a_worker("w1", states="a", idle=150), Memory(passes=7, observed_at=NOW - 120), idle_timeout=60.0)
     made = passes(first, 7, every=120.0)
     assert [acts(each) for each in made] == [[]] * 7
     assert verdict_of(made[0], "w1").reason.code is Code.IN_ALARM
@@ -440,14 +440,14 @@ def test_nothing_is_launched_in_a_lasting_alarm_while_a_worker_has_just_joined(l
     alone = a_snapshot(jobs(2), a_worker("w1", states="a"), idle_timeout=3000.0)
     kept = passes(alone, 10, every=120.0)[-1].memory
     now = NOW + 1200
-    joined = replace(a_worker("w2").note or WorkerNote(now), first_seen=now - 9, heard_at=now - 9)
+    joined = replace(a_worker("w2").note or WorkerNote(now), first_seen=now - 9, joined_at=now - 9)
     both = a_snapshot(jobs(8), a_worker("w1", states="a"), a_worker("w2", states=letter), idle_timeout=3000.0)
     snapshot = replace(both, memory=replace(kept, workers={**kept.workers, "i-w2": joined}), now=now)
     made = plan(snapshot)
     assert (launched(made), reason_code(made, 1)) == ({}, Code.EXPIRED)
     assert Code.IN_ALARM in {link.code for link in category_of(made).reason.trail}
     if not letter:
-        calm = replace(joined, first_seen=now - 5000, heard_at=now - 5000)
+        calm = replace(joined, first_seen=now - 5000, joined_at=now - 5000)
         older = replace(snapshot, memory=replace(kept, workers={**kept.workers, "i-w2": calm}))
         assert launched(plan(older)) == {"m5.large": 3}
 

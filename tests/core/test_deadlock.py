@@ -17,7 +17,7 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import Brake, DeadlockAnswer, Limits
+from autoscaler.core.policy import CircuitBreaker, DeadlockAnswer, Limits
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.record import read_record
@@ -55,7 +55,7 @@ class History:
     """Passes over a snapshot that changes only as a test sets it; Grid Engine answers what it is asked."""
 
     world: Snapshot
-    answer: Answer | None = Answer.IMPOSSIBLE
+    answer: Answer | None = Answer.UNSATISFIABLE
     """None: it never answers."""
     now: float = NOW
     answers: dict[int, Finding] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class History:
         self.world = replace(self.world, cluster=replace(self.world.cluster, job_categories=job_categories))
 
 
-def a_history(*things: Any, kill: bool = True, answer: Answer | None = Answer.IMPOSSIBLE, **array: Any) -> History:
+def a_history(*things: Any, kill: bool = True, answer: Answer | None = Answer.UNSATISFIABLE, **array: Any) -> History:
     world = a_snapshot(*things, **{**HYBRID, **array})
     chosen = DeadlockAnswer.KILL if kill else DeadlockAnswer.HOLD
     return History(replace(world, policy=replace(world.policy, deadlock=chosen)), answer)
@@ -133,7 +133,7 @@ def test_an_unsatisfiable_job_is_only_reported_if_configured() -> None:
 
 
 def test_a_suspected_unsatisfiable_job_is_annotated_once() -> None:
-    history = a_history(UNSATISFIABLE, answer=Answer.POSSIBLE)
+    history = a_history(UNSATISFIABLE, answer=Answer.SATISFIABLE)
     annotations = [a for later in (0, 1, 15, 15, 1) for a in history.observe(later).actions if isinstance(a, Annotate)]
     assert [(action.jobs, action.reason.code) for action in annotations] == [(("1",), Code.TOO_LARGE_FOR_ONE_HOST)]
 
@@ -192,7 +192,7 @@ def test_probe_hosts_offer_all_slots_that_the_job_requests() -> None:
     history = a_history(a_job(slots=40, pe="mpi"))
     history.world = replace(history.world, cluster=replace(history.world.cluster, pes=FEW_SLOTS))
     to_the_end(history)
-    assert [sum(probe.slots for probe in asking.phantoms) >= 40 for asking in history.asked] == [True]
+    assert [sum(probe.slots for probe in asking.probe_hosts) >= 40 for asking in history.asked] == [True]
 
 
 def test_a_held_job_is_released_only_when_the_cell_has_enough() -> None:
@@ -263,7 +263,10 @@ def last_code(made: Plan, job: int = 1) -> Code:
         ([UNSATISFIABLE, Overrides(paused=True)], {}, Code.PAUSED),
         ([UNSATISFIABLE, Overrides(stop="drain")], {}, Code.STOPPING),
         (
-            [UNSATISFIABLE, Memory(brake=because(Code.CIRCUIT_BREAKER, what="x", count=9, most=1, window_s=1.0))],
+            [
+                UNSATISFIABLE,
+                Memory(circuit_breaker=because(Code.CIRCUIT_BREAKER, what="x", count=9, most=1, window_s=1.0)),
+            ],
             {},
             Code.CIRCUIT_BREAKER,
         ),
@@ -499,7 +502,7 @@ def test_an_answer_with_another_fingerprint_is_not_used() -> None:
 def test_probe_hosts_for_a_job_over_several_hosts_offer_no_more_slots_than_allowed(limits: Limits) -> None:
     history = a_history(a_job(slots=40, pe="mpi"), limits=limits)
     to_the_end(history)
-    assert [sum(probe.slots for probe in asking.phantoms) for asking in history.asked] == [limits.max_cores]
+    assert [sum(probe.slots for probe in asking.probe_hosts) for asking in history.asked] == [limits.max_cores]
 
 
 @pytest.mark.parametrize(
@@ -516,22 +519,22 @@ def test_a_job_that_fits_only_on_workers_and_probe_hosts_together_is_left_alone_
     """14 cores are allowed, of which the worker has 8: beside the probe hosts Grid Engine counts 22."""
     workers = [a_worker("w1", type_=X2LARGE, host=a_host("w1", slots=8))] * present
     job = a_job(slots=slots, pe="mpi")
-    made = to_the_end(a_history(job, *workers, limits=Limits(max_cores=14), answer=Answer.POSSIBLE))
+    made = to_the_end(a_history(job, *workers, limits=Limits(max_cores=14), answer=Answer.SATISFIABLE))
     assert (jobs_acted_on(made), codes(category_of(made).reason)[-1]) == ([], code)
 
 
 def test_grid_engine_is_asked_again_once_the_workers_beside_which_it_was_asked_have_left() -> None:
     job, limits = a_job(slots=20, pe="mpi"), Limits(max_cores=14)
     beside = a_worker("w1", type_=X2LARGE, host=a_host("w1", slots=8))
-    history = a_history(job, beside, limits=limits, answer=Answer.POSSIBLE)
+    history = a_history(job, beside, limits=limits, answer=Answer.SATISFIABLE)
     left_alone = to_the_end(history)
     history.world = replace(a_history(job, limits=limits).world, memory=history.world.memory, now=history.world.now)
-    history.answer = Answer.IMPOSSIBLE
+    history.answer = Answer.UNSATISFIABLE
     plans = [history.observe(later) for later in (1, 31, 1)]
     assert [jobs_acted_on(made) for made in (left_alone, *plans)] == [[], [], [], ["1"]]
 
 
-@pytest.mark.parametrize("answer", (Answer.POSSIBLE, Answer.NONE, None))
+@pytest.mark.parametrize("answer", (Answer.SATISFIABLE, Answer.NONE, None))
 def test_a_job_is_left_alone_unless_grid_engine_says_it_can_never_run(answer: Answer | None) -> None:
     history = a_history(UNSATISFIABLE, answer=answer)
     made = [to_the_end(history), *(history.observe(600) for _ in range(20))]
@@ -539,7 +542,7 @@ def test_a_job_is_left_alone_unless_grid_engine_says_it_can_never_run(answer: An
 
 
 def test_grid_engine_is_not_asked_again_while_its_answer_holds() -> None:
-    history = a_history(UNSATISFIABLE, answer=Answer.POSSIBLE)
+    history = a_history(UNSATISFIABLE, answer=Answer.SATISFIABLE)
     to_the_end(history)
     for _ in range(8):
         history.observe(100)
@@ -585,7 +588,7 @@ def test_jobs_whose_probe_hosts_would_help_each_other_are_asked_about_separately
 
 
 def test_too_many_deletions_trip_the_circuit_breaker() -> None:
-    history = a_history(jobs(400, slots=64), brake=Brake(max_kills=7))
+    history = a_history(jobs(400, slots=64), circuit_breaker=CircuitBreaker(max_kills=7))
     to_the_end(history)
     history.job_categories(jobs(395, 6, slots=64))
     made = history.observe(1)
@@ -605,14 +608,14 @@ def test_a_deletion_without_effect_is_not_repeated_at_once() -> None:
 
 
 def test_suspicions_are_remembered_for_at_most_200_jobs() -> None:
-    assert len(a_history(jobs(20_000, slots=64)).observe().memory.suspicions) == 200
+    assert len(a_history(jobs(20_000, slots=64)).observe().memory.unsatisfiable_jobs) == 200
 
 
 def test_a_second_pass_over_an_unchanged_snapshot_changes_nothing() -> None:
-    history = a_history(UNSATISFIABLE, answer=Answer.POSSIBLE)
+    history = a_history(UNSATISFIABLE, answer=Answer.SATISFIABLE)
     to_the_end(history)
     one = history.observe(1)
-    assert (one.actions, history.observe(1).memory.suspicions) == ((), one.memory.suspicions)
+    assert (one.actions, history.observe(1).memory.unsatisfiable_jobs) == ((), one.memory.unsatisfiable_jobs)
 
 
 # -- what we hold -----------------------------------------------------------------------------------------------------
@@ -662,7 +665,7 @@ def test_a_hold_released_by_us_is_forgotten() -> None:
     history.job_categories(a_job(slots=16, state="hqw"))
     history.observe(1)
     history.job_categories(UNSATISFIABLE)
-    note = history.observe(1).memory.suspicions[1]
+    note = history.observe(1).memory.unsatisfiable_jobs[1]
     assert (note.held, note.held_at, note.released_at) == (False, None, None)
 
 
@@ -711,7 +714,7 @@ def test_the_annotation_is_replaced_when_the_job_becomes_satisfiable() -> None:
     history.job_categories(a_job(slots=16))
     made = history.observe(1)
     annotations = [(action.jobs, action.reason.code) for action in made.actions if isinstance(action, Annotate)]
-    assert (annotations, made.memory.suspicions) == ([(("1",), Code.SATISFIABLE_AGAIN)], {})
+    assert (annotations, made.memory.unsatisfiable_jobs) == ([(("1",), Code.SATISFIABLE_AGAIN)], {})
 
 
 def test_nothing_is_proven_while_an_object_is_set_aside() -> None:

@@ -11,7 +11,7 @@ from autoscaler.core.model.request_sets import ArrayDefinition, Requests
 from autoscaler.core.outcome.fulfilled import empty_arrays
 from tests.core.building import Thing, a_machine, a_snapshot, an_order
 
-BURST = ArrayDefinition("burst", dynamic=True, wanted=False)
+BURST = ArrayDefinition("burst", dynamic=True, requested=False)
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ def test_a_dynamic_array_no_longer_requested_is_removed_with_its_last_worker(
     assert empty_arrays(snapshot) == (("burst",) if goes else ())
 
 
-@pytest.mark.parametrize("kept", (replace(BURST, wanted=True), replace(BURST, dynamic=False)))
+@pytest.mark.parametrize("kept", (replace(BURST, requested=True), replace(BURST, dynamic=False)))
 def test_a_requested_or_configured_array_stays_and_so_does_the_one_it_extends(kept: ArrayDefinition) -> None:
     assert empty_arrays(replace(a_snapshot(), requests=Requests(arrays=(kept,)))) == ()
     base = replace(BURST, name="base")
-    both = Requests(arrays=(base, replace(BURST, extends="base", wanted=True)))
+    both = Requests(arrays=(base, replace(BURST, extends="base", requested=True)))
     assert empty_arrays(replace(a_snapshot(), requests=both)) == ()

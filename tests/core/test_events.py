@@ -199,7 +199,7 @@ def test_a_silent_workers_disabled_enabled_and_gone_events_come_once_each() -> N
 
 
 def test_a_worker_no_longer_listed_by_its_provider_has_a_gone_event() -> None:
-    note = WorkerNote(NOW - 9e6, heard_at=NOW - 9e6, host="w1", missing_since=NOW - 8e6, left=True)
+    note = WorkerNote(NOW - 9e6, joined_at=NOW - 9e6, host="w1", missing_since=NOW - 8e6, left=True)
     event = only(then(first(a_worker("w1")), Memory(passes=7, workers={"i-w1": note})), GONE)
     assert (event.worker_id, event.hosts, event.code) == ("i-w1", ("w1",), "GONE")
 
@@ -214,7 +214,7 @@ def test_a_worker_no_longer_listed_by_its_provider_has_a_gone_event() -> None:
     ),
 )
 def test_the_gone_event_of_a_worker_has_its_cause(ending: Ending, terminated: float | None, words: str) -> None:
-    note = WorkerNote(NOW - 300, heard_at=NOW - 200, host="w1", terminated_at=terminated)
+    note = WorkerNote(NOW - 300, joined_at=NOW - 200, host="w1", terminated_at=terminated)
     ended = a_machine("w1", state=MachineState.TERMINATED, ending=ending, note=note)
     event = only(then(first(a_worker("w1")), ended), GONE)
     assert shown(event) == f"worker w1 {words}: m5.large of execute, i-w1"

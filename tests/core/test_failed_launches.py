@@ -58,7 +58,7 @@ def test_a_failed_launch_counts_once_however_long_it_is_listed() -> None:
 
 def test_five_failed_launches_cause_a_backoff_in_the_same_pass() -> None:
     made = plan(a_snapshot(*(dead(number) for number in range(1, 6)), ORDER, a_job()))
-    assert (launched(made), [rest.failures for rest in made.memory.rests]) == ({}, [5])
+    assert (launched(made), [rest.failures for rest in made.memory.backoffs]) == ({}, [5])
 
 
 def test_a_machine_that_is_stopping_already_counts_as_a_failed_launch() -> None:
@@ -70,7 +70,7 @@ def test_a_machine_that_is_stopping_already_counts_as_a_failed_launch() -> None:
 @pytest.mark.parametrize(
     "known",
     (
-        WorkerNote(NOW - 60, heard_at=NOW - 30),  # it had joined: it is lost
+        WorkerNote(NOW - 60, joined_at=NOW - 30),  # it had joined: it is lost
         WorkerNote(NOW - 60, terminated_at=NOW - 5),  # we terminated it
         WorkerNote(NOW - 60, gone=True),  # observed so before, by a version that did not count it
     ),

@@ -158,14 +158,17 @@ def test_a_job_excluded_only_by_a_forced_complex_is_not_deleted(there: tuple[Thi
     snapshot = forced(a_job(waited=9e5), *there, instance_type=GPU.name)
     made = plan(replace(snapshot, policy=replace(snapshot.policy, deadlock=DeadlockAnswer.KILL)))
     assert Code.ONLY_FORCED in codes(category_of(made).reason)
-    assert (made.actions, {note.since for note in made.memory.suspicions.values()}) in (((), set()), ((), {None}))
+    assert (made.actions, {note.since for note in made.memory.unsatisfiable_jobs.values()}) in (
+        ((), set()),
+        ((), {None}),
+    )
 
 
 def test_a_job_too_large_anyway_is_judged_as_without_forced_complexes() -> None:
     snapshot = forced(a_job(slots=64, waited=9e5), a_bucket(GPU), instance_type=GPU.name)
     made = plan(replace(snapshot, policy=replace(snapshot.policy, deadlock=DeadlockAnswer.KILL)))
     assert reason_code(made) is Code.TOO_LARGE_FOR_ONE_HOST
-    assert made.memory.suspicions[1].since == NOW
+    assert made.memory.unsatisfiable_jobs[1].since == NOW
 
 
 # -- the global host ------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.model.request_sets import ArrayDefinition, AutoStopAnswer, Requests, RequestSet, Target
 from autoscaler.core.placement.placement import place
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import Brake, Limits
+from autoscaler.core.policy import CircuitBreaker, Limits
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.requests.group_names import group_id, host_group_of, is_of_group, pe_of
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -325,7 +325,7 @@ def test_group_workers_launched_for_a_job_count_towards_the_launches_an_hour() -
 
 def test_a_group_waits_if_the_circuit_breakers_window_has_no_room_for_it() -> None:
     waiting = a_job(1, slots=8, pe="mpi*"), a_job(2, slots=4, pe="mpi*")
-    decided = plan(in_groups(*waiting, brake=Brake(max_launches=5)))
+    decided = plan(in_groups(*waiting, circuit_breaker=CircuitBreaker(max_launches=5)))
 
     assert (launches(decided), codes(category_of(decided, 2).reason)[-1]) == (
         [("execute:8", "execute:8-1", {"m5.large": 4})],
@@ -335,7 +335,7 @@ def test_a_group_waits_if_the_circuit_breakers_window_has_no_room_for_it() -> No
 
 def test_a_group_larger_than_the_circuit_breakers_window_is_launched_alone() -> None:
     waiting = a_job(1, slots=8, pe="mpi*"), a_job(2, slots=4, pe="mpi*")
-    decided = plan(in_groups(*waiting, brake=Brake(max_launches=3)))
+    decided = plan(in_groups(*waiting, circuit_breaker=CircuitBreaker(max_launches=3)))
 
     assert [types for _, _, types in launches(decided)] == [{"m5.large": 4}]
 
@@ -545,7 +545,7 @@ def test_a_joined_worker_is_disabled_when_its_group_cannot_be_completed() -> Non
 
 def test_a_group_whose_worker_did_not_boot_gets_another_of_the_same_type() -> None:
     late = a_machine("w2", node_array="execute:4", group_id="execute:4-1", age=2000.0, note=None)
-    late = replace(late, note=replace(a_worker("w2").note, first_seen=LONG_AGO, host=None, heard_at=None))  # type: ignore[type-var]
+    late = replace(late, note=replace(a_worker("w2").note, first_seen=LONG_AGO, host=None, joined_at=None))  # type: ignore[type-var]
     decided = plan(in_groups(a_ready("w1"), late, requests=requests_for(1)))
 
     assert launches(decided) == [("execute:4", "execute:4-1", {"m5.large": 1})]
@@ -734,7 +734,7 @@ def test_workers_of_an_idle_group_that_a_person_enabled_may_ask_to_stop_later() 
 def test_workers_of_a_group_may_ask_to_stop_one_after_another(ago: float, idle: float, answer: AutoStopAnswer) -> None:
     first = a_member("w1", idle=idle)
     assert first.note is not None
-    first = replace(first, note=replace(first.note, asked_at=NOW - ago))
+    first = replace(first, note=replace(first.note, asked_to_stop_at=NOW - ago))
     asks = Requests(auto_stops=BOTH - {"i-w1"})
     made = plan(in_groups(first, a_member("w2", idle=5), requests=asks, idle_timeout=3600.0))
 
@@ -747,7 +747,7 @@ def test_a_worker_that_asks_to_stop_alone_gets_the_names_of_the_others_it_waits_
 
     ((_, reason),) = made.auto_stops.values()
     assert (reason.code, dict(reason.facts)["others"]) == (Code.GROUP_STAYS, ("w2",))
-    assert [made.memory.workers[name].asked_at for name in ("i-w1", "i-w2")] == [NOW, None]
+    assert [made.memory.workers[name].asked_to_stop_at for name in ("i-w1", "i-w2")] == [NOW, None]
 
 
 def test_a_single_worker_of_a_group_may_not_stop() -> None:

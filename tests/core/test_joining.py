@@ -163,7 +163,7 @@ def test_a_machine_that_a_person_drains_before_it_joined_is_not_a_boot_failure()
 
 
 def test_a_joined_machine_that_a_person_removed_from_grid_engine_is_enrolled_again() -> None:
-    made = plan(a_snapshot(a_machine("w1", age=9999, note=replace(SEEN, heard_at=LONG_AGO))))
+    made = plan(a_snapshot(a_machine("w1", age=9999, note=replace(SEEN, joined_at=LONG_AGO))))
     assert acts(made) == [("enrol", "w1")]
 
 
@@ -236,7 +236,7 @@ def test_a_worker_that_its_image_made_a_host_of_another_queue_is_enrolled(states
 
 
 def test_a_worker_that_a_person_took_out_of_its_queue_is_not_enrolled_again() -> None:
-    note = replace(SEEN, heard_at=LONG_AGO, enrolling_since=LONG_AGO, host="w1")
+    note = replace(SEEN, joined_at=LONG_AGO, enrolling_since=LONG_AGO, host="w1")
     host = ExecutionHost("w1", (LATE,), heard=True)
     first = a_snapshot(replace(a_machine("w1", age=9999, note=note), host=host), Memory(passes=5))
     made = plan(first)
@@ -311,7 +311,7 @@ def test_a_self_enrolled_worker_is_left_alone_until_it_is_ready() -> None:
     assert acts(plan(a_snapshot(self_enrolled(bare, ready=False), enrols_itself=True))) == []
 
 
-INCOMPLETE = replace(ENROLLED, heard_at=NOW - 60, seen_disabled=True)
+INCOMPLETE = replace(ENROLLED, joined_at=NOW - 60, seen_disabled=True)
 """Of a worker that was observed incomplete."""
 
 
@@ -447,14 +447,14 @@ def test_names_in_different_domains_are_different_hosts() -> None:
 def test_a_joining_worker_that_a_person_enables_still_counts_as_coming() -> None:
     early = a_worker(mark=Disabling.ENROL, heard=False, states="u", age=60.0)
     assert early.note is not None
-    early = replace(early, note=replace(early.note, seen_disabled=True, first_seen=NOW - 60, heard_at=None))
+    early = replace(early, note=replace(early.note, seen_disabled=True, first_seen=NOW - 60, joined_at=None))
     made = plan(a_snapshot(early, a_job(waited=9999)))
     assert (launched(made), verdict_and_code(made, "w1")) == ({}, ("wait", Code.JOINING))
 
 
 def test_a_host_whose_enrolment_is_undone_repeatedly_leaves_after_the_boot_timeout() -> None:
     """Its slots are taken away each time: it reported, and is enrolled again and again."""
-    note = replace(ENROLLED, disabled_at=NOW - 30, enrolling_since=NOW - 1000, heard_at=NOW - 950)
+    note = replace(ENROLLED, disabled_at=NOW - 30, enrolling_since=NOW - 1000, joined_at=NOW - 950)
     worker = replace(a_worker("w1", host=a_host("w1", slots=0, states="d"), age=1000), note=note)
     made = plan(a_snapshot(worker, boot_timeout=900))
     assert not any(isinstance(action, Enrol) for action in made.actions)

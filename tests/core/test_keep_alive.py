@@ -52,7 +52,7 @@ def test_an_idle_worker_of_a_keep_alive_array_stays() -> None:
     assert verdict_and_code(planned(idle()), "w1") == ("keep", Code.KEPT_BY_REQUEST)
 
 
-@pytest.mark.parametrize("definition", (replace(KEPT, wanted=False), replace(KEPT, keep_alive=NO)))
+@pytest.mark.parametrize("definition", (replace(KEPT, requested=False), replace(KEPT, keep_alive=NO)))
 def test_an_idle_worker_leaves_if_no_live_set_keeps_the_array_alive(definition: ArrayDefinition) -> None:
     assert verdict_and_code(planned(idle(), arrays=(definition,)), "w1") == ("disable", Code.IDLE)
 
@@ -74,13 +74,13 @@ def test_a_dynamic_array_inherits_keep_alive_unless_it_sets_its_own(
 
 
 def test_a_dynamic_array_that_no_set_names_keeps_no_worker_alive() -> None:
-    arrays = (KEPT, replace(BIG, keep_alive=YES, wanted=False))
+    arrays = (KEPT, replace(BIG, keep_alive=YES, requested=False))
     assert verdict_and_code(planned(idle(node_array="big"), arrays=arrays), "w1") == ("disable", Code.IDLE)
 
 
 def test_a_dynamic_array_kept_for_a_created_node_keeps_only_that_worker() -> None:
     node = CreatedNode("n-1", "node-1", "big", NOW - 60, worker_id="i-w2")
-    lapsed = (replace(BIG, keep_alive=YES, wanted=False),)
+    lapsed = (replace(BIG, keep_alive=YES, requested=False),)
     made = planned(idle("w1", node_array="big"), idle("w2", node_array="big"), arrays=lapsed, nodes=(node,))
     assert (verdict_and_code(made, "w1"), verdict_and_code(made, "w2")) == (
         ("disable", Code.IDLE),
@@ -137,7 +137,7 @@ def test_an_idle_kept_alive_group_stays_as_a_whole() -> None:
 
 
 def test_a_group_whose_set_expired_leaves_as_a_whole() -> None:
-    made = planned(*members(idle=9000), arrays=(replace(GROUPS, wanted=False),))
+    made = planned(*members(idle=9000), arrays=(replace(GROUPS, requested=False),))
     assert [verdict_and_code(made, name)[0] for name in ("w1", "w2")] == ["disable"] * 2
 
 

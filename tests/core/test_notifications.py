@@ -31,7 +31,7 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import LONG_AGO, NOW, AWorker, a_machine, a_snapshot, a_worker, jobs
 from tests.core.test_budgets import ANN, CELL, under
 
-BRAKE = because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0)
+CIRCUIT_BREAKER = because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0)
 
 
 def passing(memory: Memory, *, actions: tuple[Hold | Kill, ...] = ()) -> Observed:
@@ -55,7 +55,7 @@ def at(seconds: float, observed: Observed | None, **more: object) -> Notificatio
     return replace(NotificationContext(NOW + seconds, observed), **more)  # type: ignore[arg-type]
 
 
-TRIPPED, CALM = passing(Memory(brake=BRAKE)), passing(Memory())
+TRIPPED, CALM = passing(Memory(circuit_breaker=CIRCUIT_BREAKER)), passing(Memory())
 
 
 def decided(snapshot: Snapshot) -> Observed:
@@ -64,7 +64,7 @@ def decided(snapshot: Snapshot) -> Observed:
 
 def test_a_cause_is_notified_once_with_its_reason() -> None:
     first, second, later = due_in_turn([at(0, TRIPPED), at(1, TRIPPED), at(7200, TRIPPED)])
-    assert first == [Notification("brake", "", NOW, BRAKE)]
+    assert first == [Notification("circuit_breaker", "", NOW, CIRCUIT_BREAKER)]
     assert (second, later) == ([], [])
 
 
@@ -93,7 +93,9 @@ def test_a_worker_in_service_is_not_notified_as_set_aside() -> None:
 def test_the_end_of_a_cause_is_notified_once_settled() -> None:
     contexts = [at(0, TRIPPED), at(10, CALM), at(20, CALM), at(11 + SETTLED, CALM), at(12 + SETTLED, CALM)]
     assert [len(each) for each in due_in_turn(contexts)] == [1, 0, 0, 1, 0]
-    assert due_in_turn(contexts)[3] == [Notification("brake", "", NOW + 11 + SETTLED, BRAKE, passed=True)]
+    assert due_in_turn(contexts)[3] == [
+        Notification("circuit_breaker", "", NOW + 11 + SETTLED, CIRCUIT_BREAKER, passed=True)
+    ]
 
 
 def test_the_end_of_one_cause_is_notified_while_another_of_its_kind_lasts() -> None:
@@ -158,7 +160,7 @@ def test_a_limit_that_keeps_no_jobs_waiting_is_not_notified() -> None:
 
 @pytest.mark.parametrize("ending", (Ending.UNKNOWN, Ending.INTERRUPTED))
 def test_a_worker_whose_machine_ended_unasked_is_notified_as_lost(ending: Ending) -> None:
-    gone = a_machine("w1", state=MachineState.TERMINATED, note=WorkerNote(LONG_AGO, heard_at=LONG_AGO), ending=ending)
+    gone = a_machine("w1", state=MachineState.TERMINATED, note=WorkerNote(LONG_AGO, joined_at=LONG_AGO), ending=ending)
     assert [(each.kind, each.subject) for each in due_in_turn([at(0, decided(a_snapshot(gone)))])[0]] == [
         ("lost_worker", "w1")
     ]
@@ -167,9 +169,9 @@ def test_a_worker_whose_machine_ended_unasked_is_notified_as_lost(ending: Ending
 @pytest.mark.parametrize(
     ("note", "ending"),
     (
-        (WorkerNote(LONG_AGO, heard_at=LONG_AGO), Ending.RELEASED),
-        (WorkerNote(LONG_AGO, heard_at=LONG_AGO, terminated_at=NOW - 5, retired_at=NOW - 9), Ending.UNKNOWN),
-        (WorkerNote(LONG_AGO, heard_at=LONG_AGO, retired_at=NOW - 9), Ending.UNKNOWN),
+        (WorkerNote(LONG_AGO, joined_at=LONG_AGO), Ending.RELEASED),
+        (WorkerNote(LONG_AGO, joined_at=LONG_AGO, terminated_at=NOW - 5, retired_at=NOW - 9), Ending.UNKNOWN),
+        (WorkerNote(LONG_AGO, joined_at=LONG_AGO, retired_at=NOW - 9), Ending.UNKNOWN),
         (WorkerNote(LONG_AGO), Ending.UNKNOWN),
     ),
     ids=("shut itself down", "ended by us", "removed by us", "never joined"),
@@ -180,7 +182,7 @@ def test_a_worker_that_left_is_not_notified_as_lost(note: WorkerNote, ending: En
 
 
 def test_a_fenced_worker_is_notified_as_lost_without_an_end() -> None:
-    note = WorkerNote(LONG_AGO, heard_at=LONG_AGO, fenced_at=NOW - 5)
+    note = WorkerNote(LONG_AGO, joined_at=LONG_AGO, fenced_at=NOW - 5)
     seen = Observed(a_snapshot(a_worker("w1")), Plan((), Memory(workers={"i-w1": note})))
     found = due_in_turn([at(0, seen), at(10, CALM), at(200, CALM)])
     assert [[each.subject for each in news] for news in found] == [["w1"], [], []]
@@ -195,7 +197,7 @@ def backoff(message: str = "no capacity") -> Backoff:
     (
         ("protected_mode", Memory(protected={"execute": ProtectedArray(stopped=because(Code.PROTECTED_MODE))})),
         ("array_stopped", Memory(stopped={"execute": "no such image"})),
-        ("launches_refused", Memory(rests=(backoff(),))),
+        ("launches_refused", Memory(backoffs=(backoff(),))),
     ),
 )
 def test_stopped_arrays_and_backoffs_in_memory_are_notified(kind: str, memory: Memory) -> None:

@@ -12,13 +12,13 @@ from autoscaler.core.limits.circuit_breaker import tripped
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code
-from autoscaler.core.policy import Brake, OwnerKind
+from autoscaler.core.policy import CircuitBreaker, OwnerKind
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import NOW, Details, a_job, codes, details_of, jobs, launched
 from tests.core.test_deadlock import History, a_history, jobs_acted_on
 from tests.properties.unhelpful_launches import Cause, UnhelpfulLaunches
 
-TWO = Brake(window=600.0, max_kills=2, max_removals=2)
+TWO = CircuitBreaker(window=600.0, max_kills=2, max_removals=2)
 
 
 class Carried(History):
@@ -44,9 +44,11 @@ def without(category: JobCategory, gone: set[int]) -> JobCategory | None:
     )
 
 
-def with_owners(*things: Any, brake: Brake = TWO, kind: OwnerKind = OwnerKind.USER, **rest: Any) -> History:
+def with_owners(
+    *things: Any, circuit_breaker: CircuitBreaker = TWO, kind: OwnerKind = OwnerKind.USER, **rest: Any
+) -> History:
     world = a_history(*things, **rest).world
-    return Carried(replace(world, policy=replace(world.policy, brake=brake, owner=kind)))
+    return Carried(replace(world, policy=replace(world.policy, circuit_breaker=circuit_breaker, owner=kind)))
 
 
 def acted_on(history: History, passes: int, apart: float = 15.0) -> list[str]:
@@ -66,7 +68,7 @@ def test_jobs_of_one_owner_that_can_never_run_do_not_stop_launches_for_others(ki
     history = with_owners(jobs(12, slots=64, owner="eve"), a_job(99, owner="ann"), kill=kill)
     assert len(acted_on(history, 12)) == 2
     made = history.observe(15)
-    assert (launched(made), made.memory.brake) == ({"m5.large": 1}, None)
+    assert (launched(made), made.memory.circuit_breaker) == ({"m5.large": 1}, None)
     assert reason_of(made, 9)[-1] is Code.UNSATISFIABLE_OWNER_LIMIT
 
 
@@ -80,7 +82,10 @@ def test_in_a_cell_of_one_owner_too_many_deleted_jobs_stop_everything() -> None:
     history = with_owners(jobs(12, slots=64, owner="eve"), a_job(99, owner="eve"))
     acted_on(history, 12)
     made = history.observe(15)
-    assert (launched(made), made.memory.brake and made.memory.brake["what"]) == ({}, "deleted or held jobs")
+    assert (launched(made), made.memory.circuit_breaker and made.memory.circuit_breaker["what"]) == (
+        {},
+        "deleted or held jobs",
+    )
 
 
 def test_an_owner_counts_for_a_month_after_their_last_job() -> None:
@@ -88,7 +93,7 @@ def test_an_owner_counts_for_a_month_after_their_last_job() -> None:
     history.observe()
     history.job_categories(jobs(12, slots=64, owner="eve"))
     acted_on(history, 12)
-    assert history.world.memory.brake is None
+    assert history.world.memory.circuit_breaker is None
 
 
 def test_deleted_jobs_of_many_owners_stop_deleting_and_not_launches() -> None:
@@ -96,11 +101,11 @@ def test_deleted_jobs_of_many_owners_stop_deleting_and_not_launches() -> None:
     history = with_owners(
         *(jobs(3, 10 * at, slots=64, owner=owner) for at, owner in enumerate(owners, start=1)),
         a_job(99, owner="fay"),
-        brake=replace(TWO, max_kills=3),
+        circuit_breaker=replace(TWO, max_kills=3),
     )
     acted_on(history, 12)
     made = history.observe(15)
-    assert (launched(made), made.memory.brake) == ({"m5.large": 1}, None)
+    assert (launched(made), made.memory.circuit_breaker) == ({"m5.large": 1}, None)
     assert made.memory.kills_stopped is not None
     assert made.memory.kills_stopped.code is Code.KILLS_STOPPED
     assert acted_on(history, 5, 600.0) == []
@@ -109,15 +114,19 @@ def test_deleted_jobs_of_many_owners_stop_deleting_and_not_launches() -> None:
 def test_the_many_jobs_of_one_owner_do_not_delay_what_is_asked_and_done_for_another() -> None:
     """Each is a question of its own, as their requests differ."""
     many = [a_job(number, slots=40 + number, waited=1000.0 - number, owner="eve") for number in range(1, 31)]
-    alone = with_owners(a_job(99, slots=64, owner="ann"), a_job(98, owner="bob"), brake=Brake())
-    among = with_owners(*many, a_job(99, slots=64, owner="ann"), a_job(98, owner="bob"), brake=Brake())
+    alone = with_owners(a_job(99, slots=64, owner="ann"), a_job(98, owner="bob"), circuit_breaker=CircuitBreaker())
+    among = with_owners(
+        *many, a_job(99, slots=64, owner="ann"), a_job(98, owner="bob"), circuit_breaker=CircuitBreaker()
+    )
     done = [[at for at in range(20) if "99" in jobs_acted_on(history.observe(15))] for history in (alone, among)]
     assert done[1][0] - done[0][0] <= 1
 
 
 def test_more_jobs_than_are_examined_at_a_time_leave_room_for_those_of_others() -> None:
     history = with_owners(
-        jobs(500, slots=64, waited=900.0, owner="eve"), a_job(999, slots=64, owner="ann"), brake=Brake()
+        jobs(500, slots=64, waited=900.0, owner="eve"),
+        a_job(999, slots=64, owner="ann"),
+        circuit_breaker=CircuitBreaker(),
     )
     assert "999" in acted_on(history, 6)
 
@@ -140,7 +149,7 @@ class Emptied(UnhelpfulLaunches):
 
     def snapshot(self) -> Snapshot:
         seen = super().snapshot()
-        return replace(seen, policy=replace(seen.policy, brake=replace(TWO, window=7200.0)))
+        return replace(seen, policy=replace(seen.policy, circuit_breaker=replace(TWO, window=7200.0)))
 
 
 @pytest.mark.parametrize("several", (True, False))
@@ -158,7 +167,7 @@ def test_removals_of_workers_that_one_owner_had_launched_stop_nothing_for_others
         world.go_on(1200.0, until=lambda: not world.machines)
         removed += any(isinstance(action, Remove | Terminate) for made in world.plans for action in made.actions)
     assert removed
-    assert (world.memory.brake is None) == several
+    assert (world.memory.circuit_breaker is None) == several
 
 
 def test_what_one_owner_caused_is_left_out_and_what_others_caused_counts() -> None:

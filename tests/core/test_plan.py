@@ -10,7 +10,7 @@ from autoscaler.core.model.memory import Disabling, Event, Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import Brake, Limits
+from autoscaler.core.policy import CircuitBreaker, Limits
 from autoscaler.report.wording import text
 from tests.core.building import (
     NOW,
@@ -55,7 +55,7 @@ def test_a_jobs_reason_says_when_its_coming_workers_are_expected() -> None:
     """As long after their making as the longest boot of their node array that was seen."""
     booted = a_worker("w1", used=2, age=1800.0)
     assert booted.note is not None
-    booted = replace(booted, note=replace(booted.note, heard_at=booted.worker.created_at + 200.0))
+    booted = replace(booted, note=replace(booted.note, joined_at=booted.worker.created_at + 200.0))
     made = plan(a_snapshot(jobs(4), booted, a_machine("w2", age=50.0), an_order(1, age=20.0)))
 
     assert dict(category_of(made).reason.facts) == {"tasks": 4, "alike": 4, "expected_at": NOW + 180.0}
@@ -82,30 +82,30 @@ def test_a_job_without_a_launch_names_the_cap_that_prevents_it() -> None:
 
 def test_more_removals_than_the_circuit_breaker_allows_remove_no_worker() -> None:
     workers = [a_worker(f"w{n}", mark=Disabling.IDLE, empty=99) for n in range(3)]
-    made = plan(a_snapshot(*workers, brake=Brake(max_removals=2)))
-    assert (acts(made), note_codes(made), made.memory.brake is not None) == ([], [Code.CIRCUIT_BREAKER], True)
+    made = plan(a_snapshot(*workers, circuit_breaker=CircuitBreaker(max_removals=2)))
+    assert (acts(made), note_codes(made), made.memory.circuit_breaker is not None) == ([], [Code.CIRCUIT_BREAKER], True)
 
 
 def test_the_circuit_breaker_counts_only_its_window() -> None:
     old = Memory(removals=(Event(NOW - 600, 99, "execute"),))
-    assert plan(a_snapshot(old, brake=Brake(max_removals=5))).memory.brake is None
+    assert plan(a_snapshot(old, circuit_breaker=CircuitBreaker(max_removals=5))).memory.circuit_breaker is None
 
 
 def test_a_tripped_circuit_breaker_stops_launches_and_removals() -> None:
-    tripped = Memory(brake=because(Code.CIRCUIT_BREAKER, what="launches", count=9, most=5, window_s=600.0))
+    tripped = Memory(circuit_breaker=because(Code.CIRCUIT_BREAKER, what="launches", count=9, most=5, window_s=600.0))
     made = plan(a_snapshot(jobs(3), a_worker(mark=Disabling.BROKEN, empty=99), tripped))
-    assert (acts(made), made.memory.brake) == ([], tripped.brake)
+    assert (acts(made), made.memory.circuit_breaker) == ([], tripped.circuit_breaker)
 
 
 def test_removals_before_a_resume_do_not_trip_the_circuit_breaker_again() -> None:
     removed = Memory(removals=(Event(NOW - 60, 9, "execute"),))
-    made = plan(a_snapshot(removed, Overrides(resumed_at=NOW - 30), brake=Brake(max_removals=5)))
-    assert made.memory.brake is None
+    made = plan(a_snapshot(removed, Overrides(resumed_at=NOW - 30), circuit_breaker=CircuitBreaker(max_removals=5)))
+    assert made.memory.circuit_breaker is None
 
 
 def test_removals_by_stop_now_do_not_trip_the_circuit_breaker() -> None:
     workers = [a_worker(f"w{n}", mark=Disabling.STOP, empty=99) for n in range(3)]
-    made = plan(a_snapshot(*workers, Overrides(stop="now"), brake=Brake(max_removals=2)))
+    made = plan(a_snapshot(*workers, Overrides(stop="now"), circuit_breaker=CircuitBreaker(max_removals=2)))
     assert [kind for kind, _ in acts(made)] == ["remove"] * 3
 
 
@@ -141,15 +141,15 @@ def test_the_time_of_the_newest_failure_is_remembered() -> None:
 
 def test_quiet_time_begins_when_nothing_counted_waits_or_runs() -> None:
     made = plan(a_snapshot(a_worker(), a_job(state="hqw")))
-    assert made.memory.quiet_since == NOW
+    assert made.memory.queues_empty_since == NOW
 
 
 def test_running_jobs_end_quiet_time() -> None:
-    assert plan(a_snapshot(a_worker(used=1), Memory(quiet_since=NOW - 9))).memory.quiet_since is None
+    assert plan(a_snapshot(a_worker(used=1), Memory(queues_empty_since=NOW - 9))).memory.queues_empty_since is None
 
 
 def test_waiting_jobs_end_quiet_time() -> None:
-    assert plan(a_snapshot(a_job(waited=1), Memory(quiet_since=NOW - 9))).memory.quiet_since is None
+    assert plan(a_snapshot(a_job(waited=1), Memory(queues_empty_since=NOW - 9))).memory.queues_empty_since is None
 
 
 def test_actions_that_add_capacity_come_before_those_that_remove_it() -> None:

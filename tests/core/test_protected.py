@@ -195,7 +195,7 @@ def test_a_launch_for_part_of_a_job_has_not_failed_while_another_brings_the_rest
     if rest_is_coming:
         trials["o2"] = LaunchTrial("execute", NOW - 60, parts, workers=1)
         things.append(a_machine("w2", order_id="o2", state=MachineState.PENDING, age=50))
-    made = plan(a_snapshot(*things, Memory(passes=7, looked_at=NOW - 15, trials=trials)))
+    made = plan(a_snapshot(*things, Memory(passes=7, observed_at=NOW - 15, trials=trials)))
     assert made.memory.trials["o1"].closed is not rest_is_coming
 
 
@@ -207,7 +207,7 @@ def test_only_the_task_of_a_worker_that_takes_no_job_waits(workers: int, more: i
     parts = ((category_key(Demand(frozenset({"main.q"}), 2, 2)), workers),)
     trials = {"o1": LaunchTrial("execute", NOW - 300, parts, workers=workers, joined_at=NOW - 90, joined_s=75)}
     there = (a_worker("w1", states="E", idle=60, order_id="o1"), a_worker("w2", idle=60, order_id="o1"))
-    made = plan(a_snapshot(jobs(3, slots=2), *there, Memory(passes=7, looked_at=NOW - 15, trials=trials)))
+    made = plan(a_snapshot(jobs(3, slots=2), *there, Memory(passes=7, observed_at=NOW - 15, trials=trials)))
     assert launched(made) == ({"m5.large": more} if more else {})
 
 

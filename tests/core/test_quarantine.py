@@ -147,7 +147,7 @@ def test_an_earlier_success_does_not_end_a_series_of_failures() -> None:
 def test_failures_of_an_earlier_machine_of_the_same_name_do_not_count() -> None:
     worker = a_worker(used=1)
     assert worker.note
-    young = replace(worker, note=replace(worker.note, heard_at=NOW - 20))
+    young = replace(worker, note=replace(worker.note, joined_at=NOW - 20))
     assert acts(planned(young, failed=failures())) == []
 
 

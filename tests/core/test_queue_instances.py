@@ -322,4 +322,4 @@ def test_nothing_is_launched_for_an_immediate_job() -> None:
 def test_a_job_that_its_queues_qtype_excludes_is_not_deleted(qtype: tuple[str, ...]) -> None:
     snapshot = seen(a_job(hard={"h_vmem": "900G"}, waited=9e5), queue=main(qtype=qtype))
     found = plan(replace(snapshot, policy=replace(snapshot.policy, deadlock=DeadlockAnswer.KILL)))
-    assert (reason_code(found), found.memory.suspicions, found.actions) == (Code.NO_BATCH_QUEUE, {}, ())
+    assert (reason_code(found), found.memory.unsatisfiable_jobs, found.actions) == (Code.NO_BATCH_QUEUE, {}, ())

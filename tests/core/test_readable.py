@@ -110,8 +110,8 @@ def test_a_type_of_unreadable_size_counts_as_one_core_and_is_unavailable() -> No
 
 
 def test_only_invalid_times_of_remembered_load_reports_are_replaced() -> None:
-    memory = Memory(passes=7, hearing={"w1": -5.0, "w2": NOW - 60, "w3": None, "w4": 0.0})
-    found = readable(a_snapshot(memory)).memory.hearing
+    memory = Memory(passes=7, silent_since={"w1": -5.0, "w2": NOW - 60, "w3": None, "w4": 0.0})
+    found = readable(a_snapshot(memory)).memory.silent_since
     assert found == {"w1": NOW, "w2": NOW - 60, "w3": None, "w4": 0.0}
 
 

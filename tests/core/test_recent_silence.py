@@ -12,8 +12,8 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import NOW, a_host, a_job, a_snapshot, a_worker
 
 
-def with_hearing(snapshot: Snapshot, hearing: Mapping[str, float | None]) -> Snapshot:
-    return replace(snapshot, memory=replace(snapshot.memory, hearing=hearing))
+def with_silent_since(snapshot: Snapshot, silent_since: Mapping[str, float | None]) -> Snapshot:
+    return replace(snapshot, memory=replace(snapshot.memory, silent_since=silent_since))
 
 
 def launched(found: Plan) -> bool:
@@ -23,13 +23,13 @@ def launched(found: Plan) -> bool:
 def test_a_host_that_fell_silent_a_moment_ago_is_not_replaced() -> None:
     silent = a_host("h1", states="au", heard=False)
 
-    assert not launched(plan(with_hearing(a_snapshot(a_job(), silent), {"h1": NOW - 30})))
+    assert not launched(plan(with_silent_since(a_snapshot(a_job(), silent), {"h1": NOW - 30})))
 
 
 def test_a_worker_that_fell_silent_a_moment_ago_counts_as_coming() -> None:
     silent = a_worker("w1", states="au", heard=False)
 
-    found = plan(with_hearing(a_snapshot(a_job(), silent), {"w1": None}))
+    found = plan(with_silent_since(a_snapshot(a_job(), silent), {"w1": None}))
 
     assert (launched(found), found.fitting) == (False, 1)
 
@@ -47,7 +47,7 @@ def test_a_worker_enabled_again_in_the_same_pass_is_not_replaced(mark: Disabling
 def test_a_host_that_stays_silent_is_not_supply() -> None:
     silent = a_host("h1", states="au", heard=False)
 
-    assert launched(plan(with_hearing(a_snapshot(a_job(), silent), {"h1": NOW - 600})))
+    assert launched(plan(with_silent_since(a_snapshot(a_job(), silent), {"h1": NOW - 600})))
 
 
 def test_a_host_that_never_reported_is_not_supply() -> None:
@@ -55,7 +55,7 @@ def test_a_host_that_never_reported_is_not_supply() -> None:
 
 
 def test_the_time_at_which_a_host_fell_silent_is_remembered_until_it_reports() -> None:
-    silent = plan(with_hearing(a_snapshot(a_host("h1", states="au", heard=False)), {"h1": None}))
-    again = plan(with_hearing(a_snapshot(a_host("h1")), {"h1": NOW - 30}))
+    silent = plan(with_silent_since(a_snapshot(a_host("h1", states="au", heard=False)), {"h1": None}))
+    again = plan(with_silent_since(a_snapshot(a_host("h1")), {"h1": NOW - 30}))
 
-    assert (silent.memory.hearing, again.memory.hearing) == ({"h1": NOW}, {"h1": None})
+    assert (silent.memory.silent_since, again.memory.silent_since) == ({"h1": NOW}, {"h1": None})

@@ -37,7 +37,7 @@ from tests.core.building import (
 )
 
 GONE = MachineState.TERMINATED
-YES = JobDetail(9000, looked_at=NOW - 5, rerun=True)
+YES = JobDetail(9000, read_at=NOW - 5, rerun=True)
 NO = replace(YES, rerun=False)
 BY_QUEUE = replace(YES, rerun=None)
 CHECKPOINTING = replace(BY_QUEUE, restarts=True)
@@ -47,7 +47,7 @@ def seen(
     *things: Thing,
     notices: tuple[Interruption, ...] = (),
     details: tuple[JobDetail, ...] = (),
-    looked_at: float | None = NOW - 10,
+    observed_at: float | None = NOW - 10,
     lost_jobs: LostJobs = LostJobs.REPORT,
     **world: Any,
 ) -> Snapshot:
@@ -57,7 +57,7 @@ def seen(
         made,
         fleet=replace(made.fleet, interruptions=notices),
         cluster=replace(made.cluster, details={detail.job: detail for detail in details}),
-        memory=replace(made.memory, looked_at=looked_at),
+        memory=replace(made.memory, observed_at=observed_at),
         policy=replace(made.policy, silence_timeout=600.0, lost_jobs=lost_jobs),
     )
 
@@ -123,7 +123,7 @@ def test_the_time_between_two_observations_counts_as_silence() -> None:
 
 
 def test_of_an_hour_without_observations_only_two_minutes_count_as_silence() -> None:
-    made = plan(seen(REPORTING, silent(seconds=20), looked_at=NOW - 3600))
+    made = plan(seen(REPORTING, silent(seconds=20), observed_at=NOW - 3600))
     assert made.memory.workers["i-w1"].silent_s == 140
 
 
@@ -192,7 +192,7 @@ def test_no_worker_is_fenced_while_paused() -> None:
 
 def test_a_fence_counts_for_the_circuit_breaker_once() -> None:
     first = plan(seen(REPORTING, silent_too_long()))
-    later = seen(REPORTING, silent_too_long(), replace(first.memory, looked_at=NOW), now=NOW + 60)
+    later = seen(REPORTING, silent_too_long(), replace(first.memory, observed_at=NOW), now=NOW + 60)
     again = plan(replace(later, memory=first.memory))
     assert (len(first.memory.removals), acts(again), len(again.memory.removals)) == (1, [("terminate", "w1")], 1)
 
@@ -235,7 +235,7 @@ def test_a_lost_job_beyond_the_lookup_limit_is_looked_up_in_the_next_pass() -> N
     first = plan(replace(seen(lost(*jobs)), policy=few))
     answered = seen(lost(*jobs), details=(replace(NO, job=11), replace(NO, job=12)), now=NOW + 1)
     second = plan(replace(answered, policy=few, memory=first.memory))
-    assert (first.memory.asked, second.memory.asked, of(second, Reschedule)) == ((11, 12), (13,), [])
+    assert (first.memory.lookups, second.memory.lookups, of(second, Reschedule)) == ((11, 12), (13,), [])
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_a_re_enrolled_host_whose_machine_vanishes_is_still_that_machines() -> N
 
 def test_a_worker_that_shut_itself_down_is_not_a_failure() -> None:
     made = plan(seen(a_worker(states="u", heard=False, state=GONE, ending=Ending.RELEASED)))
-    assert (verdict_and_code(made, "w1"), made.memory.rests) == (("disable", Code.SHUT_ITSELF_DOWN), ())
+    assert (verdict_and_code(made, "w1"), made.memory.backoffs) == (("disable", Code.SHUT_ITSELF_DOWN), ())
 
 
 def test_nothing_is_rescheduled_or_removed_while_paused() -> None:
@@ -418,21 +418,21 @@ def test_a_held_lost_job_is_rescheduled_only_once_its_hold_is_observed() -> None
 @pytest.mark.parametrize(("after", "expected"), ((150.0, False), (156.0, True)))
 def test_the_hold_is_released_when_the_other_part_had_time_to_end(after: float, expected: bool) -> None:
     world = seen(a_host("h1"), a_job(12, state="hRq"))
-    note = HeldJob(("h1",), NOW - 200, pushed_at=NOW - after)
+    note = HeldJob(("h1",), NOW - 200, rescheduled_at=NOW - after)
     made = plan(replace(world, memory=replace(world.memory, held_back={"12": note})))
     assert bool(of(made, Release)) is expected
 
 
 def test_the_hold_stays_while_the_other_host_is_silent() -> None:
     world = seen(a_host("h1", heard=False, states="u"), a_job(12, state="hRq"))
-    note = HeldJob(("h1",), NOW - 9999, pushed_at=NOW - 9000)
+    note = HeldJob(("h1",), NOW - 9999, rescheduled_at=NOW - 9000)
     made = plan(replace(world, memory=replace(world.memory, held_back={"12": note})))
     assert (acts(made), list(made.memory.held_back)) == ([], ["12"])
 
 
 def released(state: str, ago: float, *things: Thing) -> Plan:
     world = seen(a_host("h1"), a_job(12, state=state), *things)
-    note = HeldJob(("h1",), NOW - 9999, pushed_at=NOW - 9900, released_at=NOW - ago)
+    note = HeldJob(("h1",), NOW - 9999, rescheduled_at=NOW - 9900, released_at=NOW - ago)
     return plan(replace(world, memory=replace(world.memory, held_back={"12": note})))
 
 
@@ -447,7 +447,7 @@ def test_a_released_hold_is_forgotten_after_an_hour() -> None:
 
 def test_a_released_hold_is_forgotten_once_its_job_runs() -> None:
     world = seen(LIVE)
-    note = HeldJob(("h1",), NOW - 200, pushed_at=NOW - 100, released_at=NOW - 10)
+    note = HeldJob(("h1",), NOW - 200, rescheduled_at=NOW - 100, released_at=NOW - 10)
     assert plan(replace(world, memory=replace(world.memory, held_back={"12": note}))).memory.held_back == {}
 
 
@@ -633,7 +633,7 @@ def test_jobs_of_an_unlisted_worker_known_to_be_gone_are_rescheduled() -> None:
 
 
 def test_a_worker_never_listed_is_not_taken_for_gone() -> None:
-    note = WorkerNote(first_seen=LONG_AGO, host="w1", heard_at=LONG_AGO)
+    note = WorkerNote(first_seen=LONG_AGO, host="w1", joined_at=LONG_AGO)
     world = seen(replace(a_worker(used=1), note=note))
     made = plan(replace(world, fleet=replace(world.fleet, workers=())))
     assert (acts(made), verdict_and_code(made, "w1")) == ([], ("wait", Code.NOT_LISTED))
@@ -721,10 +721,10 @@ def test_a_hand_disabled_host_does_not_count_as_ours_for_the_next_machine_of_its
 
 def test_a_machine_still_counts_as_coming_while_a_gone_namesakes_host_has_a_reserved_slot() -> None:
     """Rule 3: the host stays the dead machine's, and the next one is supply (seed 979 of the campaign)."""
-    older_note = WorkerNote(LONG_AGO, heard_at=LONG_AGO, host="w1", disabling=Disabling.LOST, disabled_at=NOW - 60)
+    older_note = WorkerNote(LONG_AGO, joined_at=LONG_AGO, host="w1", disabling=Disabling.LOST, disabled_at=NOW - 60)
     gone = replace(a_worker(host=a_host("w1", states="d", reserved=1), state=GONE), note=older_note)
     booting = a_machine("w1", id="i-2", age=5.0, state=MachineState.PENDING)
-    made = plan(seen(gone, booting, a_job(), details=(JobDetail(1, looked_at=NOW - 5, group="users"),)))
+    made = plan(seen(gone, booting, a_job(), details=(JobDetail(1, read_at=NOW - 5, group="users"),)))
     assert (of(made, Launch), reason_code(made)) == ([], Code.WAITS_FOR_COMING)
 
 
@@ -800,7 +800,7 @@ def test_no_job_is_rescheduled_from_a_reporting_host_while_an_order_is_unlisted(
 @pytest.mark.parametrize("rescheduled", (None, NOW - 9900), ids=("not rescheduled", "rescheduled"))
 def test_a_hold_is_released_only_after_its_job_was_rescheduled_and_runs_nowhere(rescheduled: float | None) -> None:
     """Else its other part, which still runs, would go on beside a second start (rule 7)."""
-    note = HeldJob(("h1",), NOW - 9999, pushed_at=rescheduled)
+    note = HeldJob(("h1",), NOW - 9999, rescheduled_at=rescheduled)
     assert of(plan(held_world("hr", note)), Release) == []
     waiting = seen(a_host("h1"), a_job(12, state="hRq"))
     made = plan(replace(waiting, memory=replace(waiting.memory, held_back={"12": note})))

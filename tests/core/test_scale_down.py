@@ -133,12 +133,14 @@ def test_with_a_scale_down_timeout_an_idle_worker_stays_while_its_queue_runs_job
 
 
 def test_with_a_scale_down_timeout_a_worker_stays_until_its_queue_is_empty_long_enough() -> None:
-    made = plan(a_snapshot(a_worker(idle=99), Memory(quiet_since=NOW - 59.9), queue={"scale_down_timeout": 60.0}))
+    made = plan(
+        a_snapshot(a_worker(idle=99), Memory(queues_empty_since=NOW - 59.9), queue={"scale_down_timeout": 60.0})
+    )
     assert verdict_and_code(made, "w1") == ("keep", Code.QUEUE_NOT_EMPTY)
 
 
 def test_a_worker_leaves_once_its_queue_is_empty_for_the_scale_down_timeout() -> None:
-    made = plan(a_snapshot(a_worker(idle=99), Memory(quiet_since=NOW - 60), queue={"scale_down_timeout": 60.0}))
+    made = plan(a_snapshot(a_worker(idle=99), Memory(queues_empty_since=NOW - 60), queue={"scale_down_timeout": 60.0}))
     assert acts(made) == [("disable", "w1")]
 
 

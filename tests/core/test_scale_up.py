@@ -241,8 +241,8 @@ def test_a_type_in_backoff_is_launched_after_a_retry_command() -> None:
     backed_off = plan(a_snapshot(jobs(8), *failures, hybrid=True))
     memory = replace(backed_off.memory, launches=())
     again = plan(a_snapshot(jobs(8), *failures, memory, Overrides(retried_at=NOW), hybrid=True))
-    assert (launched(backed_off), bool(backed_off.memory.rests)) == ({"m5.4xlarge": 1}, True)
-    assert (launched(again), again.memory.rests) == ({"m5.2xlarge": 1}, ())
+    assert (launched(backed_off), bool(backed_off.memory.backoffs)) == ({"m5.4xlarge": 1}, True)
+    assert (launched(again), again.memory.backoffs) == ({"m5.2xlarge": 1}, ())
 
 
 def test_a_type_that_fails_after_a_retry_command_backs_off_again() -> None:

@@ -156,7 +156,7 @@ def test_requests_do_not_wait_for_the_batch_delay_of_job_demand() -> None:
 
 
 def test_a_requested_worker_is_not_ordered_again_though_a_job_could_use_it() -> None:
-    order = an_order(1, asked=True)
+    order = an_order(1, for_requests=True)
     assert launched(planned(a_job(waited=1), order, sets=(a_set(count=1),))) == {}
 
 
@@ -167,7 +167,7 @@ def test_a_worker_ordered_for_jobs_does_not_count_towards_a_target() -> None:
 def test_an_idle_worker_is_kept_for_a_target_rather_than_a_coming_one_that_a_job_needs() -> None:
     job = a_job(slots=4)
     worker = a_worker("w1", idle=999)
-    made = planned(job, worker, an_order(1, asked=True, type_=XLARGE), sets=(a_set(count=1),))
+    made = planned(job, worker, an_order(1, for_requests=True, type_=XLARGE), sets=(a_set(count=1),))
     assert verdict_and_code(made, "w1") == ("keep", Code.REQUESTED)
 
 
@@ -325,7 +325,7 @@ def test_an_array_that_extends_a_stopped_one_is_stopped_with_it() -> None:
 
 
 def test_nothing_is_launched_for_an_array_that_is_no_longer_requested() -> None:
-    definition = ArrayDefinition("burst", dynamic=True, wanted=False)
+    definition = ArrayDefinition("burst", dynamic=True, requested=False)
     assert launched(planned(sets=(a_set(array="burst", count=2),), arrays=(definition,))) == {}
 
 
@@ -419,12 +419,12 @@ def test_a_worker_that_a_person_drains_does_not_count_towards_a_target() -> None
 def test_a_worker_that_fell_silent_a_moment_ago_is_not_replaced_for_a_target() -> None:
     worker = a_worker("w1", heard=False)
     seen = asking(worker, sets=(a_set(count=1),))
-    first = plan(replace(seen, memory=replace(seen.memory, hearing={"w1": None})))
+    first = plan(replace(seen, memory=replace(seen.memory, silent_since={"w1": None})))
     assert launched(first) == {}
 
 
 def test_idle_workers_of_an_array_no_longer_requested_leave() -> None:
-    definition = ArrayDefinition("burst", dynamic=True, wanted=False)
+    definition = ArrayDefinition("burst", dynamic=True, requested=False)
     made = planned(a_worker("w1", idle=999, node_array="burst"), sets=(), arrays=(definition,))
     assert acts(made) == [("disable", "w1")]
 

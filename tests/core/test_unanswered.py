@@ -79,7 +79,7 @@ def test_a_throttled_launch_does_not_count_towards_limits() -> None:
 
 
 def test_an_order_without_an_answer_is_reported_as_unanswered() -> None:
-    order = replace(an_order(2), said="connect timeout", asked_again_at=NOW + 7)
+    order = replace(an_order(2), message="connect timeout", asked_again_at=NOW + 7)
     made = plan(a_snapshot(a_job(), order))
     assert (launched(made), category_of(made).reason.code) == ({}, Code.WAITS_FOR_COMING)
     assert codes(category_of(made).reason) == [Code.WAITS_FOR_COMING, Code.ORDER_UNANSWERED]

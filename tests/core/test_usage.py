@@ -9,7 +9,7 @@ from autoscaler.core.limits.limits import Usage, launches_left_in_window, most_o
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, because
-from autoscaler.core.policy import Brake, Limits
+from autoscaler.core.policy import CircuitBreaker, Limits
 from tests.core.building import LARGE, NOW, XLARGE, a_bucket
 
 KNOWN, UNKNOWN = a_bucket(LARGE, price=0.1), a_bucket(XLARGE, price=-1)
@@ -74,7 +74,7 @@ def test_the_number_of_workers_that_fit_under_a_price_cap(price: float, taken: f
 def test_launches_in_the_window_count_unless_they_failed_or_a_person_resumed_since(
     event: Event, resumed_at: float | None, left: int
 ) -> None:
-    room = launches_left_in_window(Brake(max_launches=4, window=60.0), [event], NOW, resumed_at)
+    room = launches_left_in_window(CircuitBreaker(max_launches=4, window=60.0), [event], NOW, resumed_at)
     assert room is not None
     assert room.count == left
 

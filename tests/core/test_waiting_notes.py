@@ -82,8 +82,8 @@ class Passes:
         self.memory = replace(self.memory, waiting_notes=with_failures(self.memory, failed))
 
     def _remember(self, notes: WaitingNotes) -> None:
-        at = self.now if notes.actions else self.memory.waiting_told_at
-        self.memory = Memory(waiting_notes=notes.notes, waiting_told_at=at)
+        at = self.now if notes.actions else self.memory.waiting_written_at
+        self.memory = Memory(waiting_notes=notes.notes, waiting_written_at=at)
 
 
 def test_jobs_with_the_same_reason_are_annotated_together_once() -> None:
@@ -244,7 +244,7 @@ def test_a_plan_annotates_waiting_jobs_if_configured_and_not_paused() -> None:
 
 
 def test_a_plan_does_not_annotate_a_suspected_unsatisfiable_job() -> None:
-    suspected = Memory(passes=7, suspicions={1: UnsatisfiableNote(told=LIMIT)})
+    suspected = Memory(passes=7, unsatisfiable_jobs={1: UnsatisfiableNote(annotated=LIMIT)})
     assert [action.jobs[0] for action in written_by(plan(limited(suspected, job_context=True)))] == ["2"]
 
 

@@ -77,7 +77,7 @@ def snapshot_of(seen: Observation) -> Snapshot:
     made = replace(made, worker=replace(made.worker, failure=seen.failure), note=_note(seen) if seen.known else None)
     host = _host(seen)
     things: list[Any] = [a_host("h1", heard=seen.others_heard, states="" if seen.others_heard else "u")]
-    memory = Memory(passes=7, looked_at=NOW - 10)
+    memory = Memory(passes=7, observed_at=NOW - 10)
     if listed is not None:
         things.append(made)
     elif made.note is not None:
@@ -86,7 +86,7 @@ def snapshot_of(seen: Observation) -> Snapshot:
         things.append(host)
     if seen.taken:
         age = seen.age / 2 if seen.taken == "newer" else seen.age * 2
-        older = WorkerNote(NOW - age, host="w1", heard_at=NOW - age / 2) if seen.taken == "older" else None
+        older = WorkerNote(NOW - age, host="w1", joined_at=NOW - age / 2) if seen.taken == "older" else None
         things.append(a_machine("w1", age=age, id="i-other", note=older))
     if seen.override == "drain":
         things.append(Overrides(drain=frozenset({"w1"})))
@@ -113,7 +113,7 @@ def _note(seen: Observation) -> WorkerNote:
         disabling=seen.mark,
         seen_disabled=seen.seen_disabled and seen.mark is not None,
         retired_at=_ago(seen.retired),
-        heard_at=NOW - seen.age / 2 if seen.joined else None,
+        joined_at=NOW - seen.age / 2 if seen.joined else None,
         host="w1" if seen.host != "none" or seen.joined else None,
         empty_since=_ago(seen.empty),
         enabled_at=_ago(seen.enabled),

@@ -48,7 +48,7 @@ FLEET = Fleet(
     buckets=(Bucket(BucketKey(LARGE.name), LARGE, 0.1),),
 )
 """All hosts are workers in service: of others our core would say that they are not ours where a job names one."""
-MEMORY = Memory(workers={worker.id: WorkerNote(1.0, heard_at=1.0, host=worker.name) for worker in FLEET.workers})
+MEMORY = Memory(workers={worker.id: WorkerNote(1.0, joined_at=1.0, host=worker.name) for worker in FLEET.workers})
 
 
 def ours(cluster: Cluster, now: float) -> dict[int, Said]:

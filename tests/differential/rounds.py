@@ -225,7 +225,7 @@ def _asked(cell: Cell, jobs: Sequence[int]) -> dict[int, Said]:
     return found
 
 
-_TOLD = {Spoken.POSSIBLE: Answer.FITS, Spoken.IMPOSSIBLE: Answer.NOT, Spoken.NONE: Answer.UNKNOWN}
+_TOLD = {Spoken.SATISFIABLE: Answer.FITS, Spoken.UNSATISFIABLE: Answer.NOT, Spoken.NONE: Answer.UNKNOWN}
 
 
 def _read(cell: Cell, details: Sequence[int]) -> Cluster:

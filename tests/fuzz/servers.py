@@ -109,7 +109,7 @@ class Rest:
         operations = Operations(self.store, Place("demo", "region-1"))
         service = RequestService(self.store, ["execute"].copy)
         app = make_app(Api(operations, Logins(Passwords(password_file(directory / "passwords"))), calls, service))
-        self.store.looks.keep(LastObservation("fake", workers=(worker(),), arrays=(array(),)), 100.0)
+        self.store.observations.keep(LastObservation("fake", workers=(worker(),), arrays=(array(),)), 100.0)
         self._url = stack.enter_context(Server(app, Address("127.0.0.1", 0)).beside()).url
         self._connect = over_tcp(self._url)
         self._host = urlsplit(self._url).netloc

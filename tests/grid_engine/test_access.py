@@ -59,7 +59,9 @@ def submitted_by(cell: Cell, who: tuple[str, str], *words: str, seconds: int = 0
 def rows(plan: dict[str, Any]) -> dict[str, tuple[bool, str]]:
     """Job → whether it counts, and the code of the reason."""
     return {
-        job.partition(".")[0]: (row["counted"], row["reason"]["code"]) for row in plan["shapes"] for job in row["jobs"]
+        job.partition(".")[0]: (row["counted"], row["reason"]["code"])
+        for row in plan["job_categories"]
+        for job in row["jobs"]
     }
 
 

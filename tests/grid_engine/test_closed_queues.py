@@ -243,7 +243,7 @@ def test_tasks_beyond_the_limits_of_users_and_arrays_do_not_count(empty_cell: Ce
 def counted(plan: dict[str, object], job: str) -> dict[str | None, int]:
     """By reason (None: counted), how many tasks of a job."""
     found: dict[str | None, int] = {}
-    job_categories = plan["shapes"]
+    job_categories = plan["job_categories"]
     assert isinstance(job_categories, list)
     for row in job_categories:
         if any(name.partition(".")[0] == job for name in row["jobs"]):

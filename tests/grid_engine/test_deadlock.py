@@ -57,9 +57,9 @@ class Passes:
             memory: Memory = store.memory.load()
             older = {
                 job: replace(mark, since=None if mark.since is None else mark.since - seconds)
-                for job, mark in memory.suspicions.items()
+                for job, mark in memory.unsatisfiable_jobs.items()
             }
-            store.memory.save(replace(memory, suspicions=older), store.memory.saved_at)
+            store.memory.save(replace(memory, unsatisfiable_jobs=older), store.memory.saved_at)
         finally:
             store.close()
 

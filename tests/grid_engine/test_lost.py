@@ -112,7 +112,7 @@ def test_a_rerunnable_job_of_a_lost_machine_is_rescheduled_and_its_host_removed(
         witness.open()
         until(scaling.all_gone, 40)
     assert first not in witness.starts()[1:]
-    assert kinds(scaling, first)[-3:] == ["disable", "push_back", "remove"]
+    assert kinds(scaling, first)[-3:] == ["disable", "reschedule", "remove"]
     assert not witness.twice()
 
 
@@ -135,7 +135,7 @@ def test_a_silent_worker_is_terminated_before_its_job_is_rescheduled(
         until(lambda: first not in scaling.execution_hosts(), 40)
         ended = next(machine for machine in machines(scaling) if machine.name == first)
     assert (ended.message, witness.twice()) == ("ended by request", False)
-    assert kinds(scaling, first)[-4:] == ["disable", "terminate", "push_back", "remove"]
+    assert kinds(scaling, first)[-4:] == ["disable", "terminate", "reschedule", "remove"]
 
 
 @pytest.mark.thorough
@@ -158,7 +158,7 @@ def test_an_interrupted_worker_is_replaced_before_its_end_and_its_job_is_resched
         until(witness.ends, 40)
         until(lambda: first not in scaling.execution_hosts(), 40)
     assert (ordered_while_it_ran, witness.twice()) == (True, False)
-    assert kinds(scaling, first)[-4:] == ["disable", "terminate", "push_back", "remove"]
+    assert kinds(scaling, first)[-4:] == ["disable", "terminate", "reschedule", "remove"]
 
 
 @pytest.mark.thorough
@@ -201,7 +201,7 @@ def test_a_new_machine_of_an_old_name_is_enrolled_anew_and_old_jobs_are_reschedu
     assert (witness.starts(), witness.twice()) == ([name, name], False)
     assert [entry.kind for entry in journal(scaling) if entry.host == name][2:6] == [
         "disable",
-        "push_back",
+        "reschedule",
         "remove",
         "enrol",
     ]

@@ -52,7 +52,7 @@ def test_odd_requests_that_qsub_accepts_fail_no_pass_and_an_ordinary_job_counts(
     assert expected, "qsub takes 1e400 no more"
 
     def codes() -> dict[str, str]:
-        rows = scaling.plan()["shapes"]
+        rows = scaling.plan()["job_categories"]
         return {str(job): row["reason"]["code"] for row in rows for job in row["jobs"]}
 
     def settled() -> dict[str, str] | None:

@@ -124,8 +124,8 @@ def test_every_answer_of_grid_engine_is_understood(cell: Cell, until: Until) -> 
     cell.out("qmod", "-d", "*")
     expected = {int(running): Answer.NONE, 999: Answer.NONE}
     for options, answer in (
-        *((options, Answer.POSSIBLE) for options in POSSIBLE),
-        *((options, Answer.IMPOSSIBLE) for options in IMPOSSIBLE),
+        *((options, Answer.SATISFIABLE) for options in POSSIBLE),
+        *((options, Answer.UNSATISFIABLE) for options in IMPOSSIBLE),
         *((options, Answer.NONE) for options in UNANSWERED),
     ):
         expected[int(cell.submit("-b", "y", *options, "sleep", "60"))] = answer
@@ -138,14 +138,14 @@ def test_without_probe_hosts_nothing_is_changed_and_only_existing_hosts_count(ce
     before = configuration(cell)
     job = int(cell.submit("-b", "y", "-pe", "local", "64", "sleep", "60"))
     asked = probe_hosts(cell).ask([job], [])
-    assert (asked.answers[job][0], configuration(cell)) == (Answer.IMPOSSIBLE, before)
+    assert (asked.answers[job][0], configuration(cell)) == (Answer.UNSATISFIABLE, before)
 
 
 def test_asking_leaves_the_configuration_unchanged(cell: Cell) -> None:
     before = configuration(cell)
     job = int(cell.submit("-b", "y", "-pe", "local", "64", "sleep", "60"))
     asked = probe_hosts(cell).ask([job], [BIG] * 4)
-    assert (asked.answers[job][0], configuration(cell)) == (Answer.POSSIBLE, before)
+    assert (asked.answers[job][0], configuration(cell)) == (Answer.SATISFIABLE, before)
 
 
 def test_a_sweep_after_a_kill_at_any_command_restores_the_configuration(cell: Cell) -> None:

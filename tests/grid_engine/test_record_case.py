@@ -61,4 +61,6 @@ def test_a_running_cell_is_recorded_as_a_case_without_its_names(cell: Cell) -> N
     assert [name for name in names if name in texts(case)] == []
     again = json.loads(cell.out("sge-autoscaler", "plan", "--json", "--from", str(case)))
     assert (again["waiting"], again["counted"]) == (found["waiting"], found["counted"])
-    assert [row["reason"]["code"] for row in again["shapes"]] == [row["reason"]["code"] for row in found["shapes"]]
+    assert [row["reason"]["code"] for row in again["job_categories"]] == [
+        row["reason"]["code"] for row in found["job_categories"]
+    ]

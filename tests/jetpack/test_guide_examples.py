@@ -172,13 +172,16 @@ def test_several_machine_types_keep_their_order(service: Store) -> None:
 def test_an_array_that_is_no_longer_named_is_flagged(service: Store) -> None:
     run(DYNAMIC)
     run(LIST)
-    assert [(array.name, array.wanted) for array in stored(service)[1]] == [("dynamic_array", False), ("execute", True)]
+    assert [(array.name, array.requested) for array in stored(service)[1]] == [
+        ("dynamic_array", False),
+        ("execute", True),
+    ]
 
 
 def test_a_dynamic_array_of_one_set_is_not_changed_by_another(service: Store) -> None:
     run(DYNAMIC)
     run("jetpack.autoscale.update([{'Name': 'execute', 'TargetCount': 1}], request_set='other')")
-    assert [array.wanted for array in stored(service)[1]] == [True, True]
+    assert [array.requested for array in stored(service)[1]] == [True, True]
 
 
 def test_the_caller_chooses_set_and_interval(service: Store) -> None:

@@ -210,7 +210,7 @@ def test_every_metric_is_shown_or_used_in_an_alert() -> None:
     unused = {name for name in suffixed if PREFIX + name not in used}
     assert unused == {
         *("polling_delay_seconds", "grid_engine_command_failures_total", "started_tasks_total", "persistent_hosts"),
-        *("worker_cores", "workers_of_unknown_price", "resting_offers", "paused"),
+        *("worker_cores", "workers_of_unknown_price", "offers_in_backoff", "paused"),
     }
 
 

@@ -61,7 +61,7 @@ asked = st.sampled_from(
 details = st.builds(
     JobDetail,
     job=st.just(0),
-    looked_at=st.just(NOW.timestamp() - 60),
+    read_at=st.just(NOW.timestamp() - 60),
     start_after=st.sampled_from([None, None, NOW.timestamp() + 5, NOW.timestamp() - 500]),
     concurrency=st.sampled_from([None, None, 1]),
 )

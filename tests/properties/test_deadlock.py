@@ -255,14 +255,14 @@ class Deadlocks(RuleBasedStateMachine):
 
     def _answer(self, ask: AskGridEngine) -> None:
         """As `qalter -w v` does: against all hosts that are there, were they empty, probe hosts among them."""
-        probes = [(probe.slots, gigabytes(probe)) for probe in ask.phantoms]
+        probes = [(probe.slots, gigabytes(probe)) for probe in ask.probe_hosts]
         own = [(self.setting.persistent, 10**6)] if self.setting.persistent else []
         for question in ask.questions:
             asked = self.jobs[question.job]
             possible = any(fits(asked, cluster) for cluster in self.setting.clusters())
             found = fits(asked, [*own, *probes])
-            assert found or not possible, f"the probe hosts {ask.phantoms} offer {asked} less than is allowed"
-            answer = Answer.NONE if self.silent or asked.held else Answer.POSSIBLE if found else Answer.IMPOSSIBLE
+            assert found or not possible, f"the probe hosts {ask.probe_hosts} offer {asked} less than is allowed"
+            answer = Answer.NONE if self.silent or asked.held else Answer.SATISFIABLE if found else Answer.UNSATISFIABLE
             self.answers[question.job] = Finding(question.job, question.fingerprint, self.now, answer, "said")
             self.given.setdefault(question.job, []).append((self.now, answer))
 
@@ -292,12 +292,12 @@ class Deadlocks(RuleBasedStateMachine):
         assert not any(fits(asked, cluster) for cluster in now_so.clusters()), "never a satisfiable job"
         answers = [answer for at, answer in self.given.get(job, []) if at >= since]
         assert answers, "Grid Engine itself was asked since"
-        assert answers[-1] is Answer.IMPOSSIBLE, "and said never"
+        assert answers[-1] is Answer.UNSATISFIABLE, "and said never"
 
     @invariant()
     def only_recorded_jobs_are_suspected(self) -> None:
         if hasattr(self, "memory"):
-            assert self.memory.suspicions.keys() <= {job for _, _, jobs in self.record for job in jobs}
+            assert self.memory.unsatisfiable_jobs.keys() <= {job for _, _, jobs in self.record for job in jobs}
 
 
 @settings(max_examples=examples(300))

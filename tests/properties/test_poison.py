@@ -65,17 +65,17 @@ def world() -> Snapshot:
         passes=7,
         able_since={3: NOW - 40},
         unable=(4,),
-        rests=(Backoff(BucketKey("m5.8xlarge"), NOW + 60, 1, FailureKind.CAPACITY, "none left"),),
+        backoffs=(Backoff(BucketKey("m5.8xlarge"), NOW + 60, 1, FailureKind.CAPACITY, "none left"),),
         failures_seen=NOW - 900,
         launches=event,
         removals=event,
         quarantines=event,
-        hearing={"h1": None, "silent": NOW - 100, BUSY: None},
-        looked_at=NOW - 5,
-        suspicions={5: UnsatisfiableNote("print", NOW - 90, NOW - 60, 1)},
+        silent_since={"h1": None, "silent": NOW - 100, BUSY: None},
+        observed_at=NOW - 5,
+        unsatisfiable_jobs={5: UnsatisfiableNote("print", NOW - 90, NOW - 60, 1)},
         swaps={"execute": SwapNote(since=NOW - 30, ended_at=NOW - 900)},
         held_back={"12": HeldJob(("h1",), NOW - 30)},
-        quiet_since=NOW - 10,
+        queues_empty_since=NOW - 10,
     )
     gpu = {"h_vmem": "1G", "arch": "lx-*", "h_rt": "1:0:0"}
     queue = replace(MAIN, complex_values={"scratch": "10G"}, limits={"h_rt": "24:0:0"}, slots_by_host={"h1": 2})
@@ -204,8 +204,8 @@ MATTERS_TO_ALL = (
     ("cluster", "host_groups"),
     ("memory", "launches"),
     ("memory", "removals"),
-    ("memory", "brake"),
-    ("memory", "rests"),
+    ("memory", "circuit_breaker"),
+    ("memory", "backoffs"),
     ("fleet", "orders"),
 )
 """Queue and PE of the ordinary job itself, what the circuit breaker counts, backoffs, what is coming."""

@@ -108,7 +108,7 @@ def test_many_categories_neither_fill_memory_nor_cause_launch_after_launch() -> 
         world.step(110.0)
     assert len(world.launched) <= 4 + most(3, 0)
     assert sum(len(array.categories) for array in world.memory.protected.values()) <= REMEMBERED
-    grown = replace(world.memory, able_since={}, details={}, launches=(), removals=(), suspicions={})
+    grown = replace(world.memory, able_since={}, details={}, launches=(), removals=(), unsatisfiable_jobs={})
     assert len(encoding.write(grown)) - len(encoding.write(Memory())) < 60_000
 
 

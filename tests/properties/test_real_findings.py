@@ -15,7 +15,7 @@ WHOLE = Trace("7", "undefined", "w1", "401", "30", restarted=False, began=100.0,
 CUT = replace(WHOLE, ended=False)
 ELSEWHERE = replace(WHOLE, host="w2", space="402")
 AGAIN = replace(ELSEWHERE, restarted=True, began=130.0, last=140.0)
-PUSHED = JournalAction(120.0, "push_back", "w1", "i-1", ("7",), "LOST_JOBS_RESCHEDULED", "done")
+PUSHED = JournalAction(120.0, "reschedule", "w1", "i-1", ("7",), "LOST_JOBS_RESCHEDULED", "done")
 MACHINE = Place("i-1", "w1", 50.0, 112.0)
 OTHER = Place("i-2", "w3", 50.0, 102.0)
 FENCED = JournalAction(108.0, "terminate", "w1", "i-1", (), "FENCED", "done")

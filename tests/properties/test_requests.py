@@ -53,7 +53,7 @@ def asked(sets: Sequence[RequestSet], keeping: Set[tuple[str, str]] = frozenset(
     held = {array: tuple((name, True) for name, kept in sorted(naming & keeping) if kept == array) for array in ARRAYS}
     wanted = {array for _, array in naming}
     arrays = (
-        replace(array, wanted=array.name in wanted, keep_alive=held[array.name]) for array in (EXECUTE, FAST, SLOW)
+        replace(array, requested=array.name in wanted, keep_alive=held[array.name]) for array in (EXECUTE, FAST, SLOW)
     )
     return Requests(tuple(sorted(sets, key=lambda each: each.name)), tuple(arrays), **more)
 

@@ -228,7 +228,7 @@ def check_second_pass(seen: Snapshot, made: Plan, decide: Callable[[Snapshot], P
     """Rule 9. In turn the second pass comes at once and a moment later: all deadlines here are at whole seconds. Not
     where a job is suspected: what is done about it waits for a second observation that is later than the first.
     """
-    later = seen.now + (0.0 if made.memory.suspicions else MOMENT * (made.memory.passes % 2))
+    later = seen.now + (0.0 if made.memory.unsatisfiable_jobs else MOMENT * (made.memory.passes % 2))
     fleet = with_orders(seen.fleet, made, seen.now)
     again = decide(replace(seen, memory=made.memory, fleet=fleet, now=later))
     assert again.actions == (), f"rule 9: nothing twice, but after {made.actions}"
@@ -249,7 +249,7 @@ def with_orders(fleet: Fleet, made: Plan, now: float) -> Fleet:
             state=OrderState.SENT,
             bucket=launch.candidates[0].buckets[0].key,
             nodes=launch.nodes,
-            asked=launch.asked,
+            for_requests=launch.for_requests,
         )
         for number, launch in enumerate(launches)
     ]
@@ -280,7 +280,7 @@ def steady(memory: Memory) -> Memory:
     workers = {
         name: replace(note, silent_s=None if note.silent_s is None else 0.0) for name, note in memory.workers.items()
     }
-    return replace(memory, passes=0, looked_at=0.0, trials=trials, workers=workers)
+    return replace(memory, passes=0, observed_at=0.0, trials=trials, workers=workers)
 
 
 TestRules: Any = Rules.TestCase
@@ -332,7 +332,7 @@ def adds_a_quarantine_every_pass(seen: Snapshot) -> Plan:
 
 
 def launches_again_a_moment_later(seen: Snapshot) -> Plan:
-    made, last = plan(seen), seen.memory.looked_at
+    made, last = plan(seen), seen.memory.observed_at
     if last is None or not 0 < seen.now - last < 1:
         return made
     return replace(made, actions=plan(replace(seen, fleet=Fleet((), seen.fleet.buckets), memory=Memory())).actions)

@@ -144,6 +144,6 @@ def with_worker(snapshot: Snapshot, worker: Worker, host: ExecutionHost | None =
     fleet = replace(snapshot.fleet, workers=(worker,))
     if host is None:
         return replace(snapshot, fleet=fleet)
-    note = WorkerNote(first_seen=LONG_AGO, heard_at=LONG_AGO, host="w1")
+    note = WorkerNote(first_seen=LONG_AGO, joined_at=LONG_AGO, host="w1")
     cluster = replace(snapshot.cluster, hosts=(host,), execution_hosts=frozenset({"w1"}))
     return replace(snapshot, fleet=fleet, cluster=cluster, memory=replace(snapshot.memory, workers={"i-w1": note}))

@@ -228,7 +228,7 @@ def _asks_and_deletes(snapshot: Snapshot) -> Plan:
     if known is None:
         probes = (ProbeHost("main.q", 2, ()), ProbeHost("main.q", 4, ()))
         return replace(made, actions=(*made.actions, AskGridEngine((Question(1, "as asked"),), probes, REASON)))
-    assert (known.answer, known.fingerprint) == (Answer.IMPOSSIBLE, "as asked")
+    assert (known.answer, known.fingerprint) == (Answer.UNSATISFIABLE, "as asked")
     return replace(made, actions=(*made.actions, Kill(("1",), REASON, asks=tuple(waiting))))
 
 

@@ -123,7 +123,7 @@ class Fleets(World):
             self.memory_of[job], self.lasts[job] = 0, lasts
             self.hosts[name].jobs[job] = 1
             self.ends[job] = self.now + lasts
-        note = WorkerNote(first_seen=NOW - 600, heard_at=NOW - 570, host=name)
+        note = WorkerNote(first_seen=NOW - 600, joined_at=NOW - 570, host=name)
         self.memory = replace(self.memory, workers={**self.memory.workers, worker_id: note})
 
     def _launch(self, action: Launch) -> None:

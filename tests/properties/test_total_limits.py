@@ -117,7 +117,7 @@ class Cell(World):
             bucket.key,
             ids=ids,
             nodes=action.nodes,
-            asked=action.asked,
+            for_requests=action.for_requests,
             group_id=action.group_id,
         )
         for worker_id in ids:

@@ -162,8 +162,8 @@ class World:
             case AskGridEngine():
                 for question in action.questions:
                     slots = self.waiting.get(question.job, (0, 0.0))[0]
-                    most = max(probe.slots for probe in action.phantoms)
-                    answer = Answer.IMPOSSIBLE if slots > most else Answer.POSSIBLE
+                    most = max(probe.slots for probe in action.probe_hosts)
+                    answer = Answer.UNSATISFIABLE if slots > most else Answer.SATISFIABLE
                     self.answers[question.job] = Finding(question.job, question.fingerprint, self.now, answer)
             case Hold():
                 self.held |= {int(job) for job in action.jobs}
@@ -176,7 +176,7 @@ class World:
         candidate = action.candidates[0]
         name, key = f"order-{next(self.numbers)}", candidate.buckets[0].key
         order = Order(name, action.node_array, candidate.type, candidate.count, self.now, OrderState.SENT, key)
-        order = replace(order, nodes=action.nodes, asked=action.asked, assignment=action.assignment)
+        order = replace(order, nodes=action.nodes, for_requests=action.for_requests, assignment=action.assignment)
         order = replace(order, ordered_for=action.ordered_for)
         if not self.capacity:
             self.failures.append(LaunchFailure(key, self.now, FailureKind.CAPACITY, "none left", name))

@@ -68,7 +68,7 @@ def test_unmeasured_timings_are_null() -> None:
 
 def test_the_kinds_in_json_are_fixed() -> None:
     worker = ["launch", "enrol", "enable", "disable", "remove", "terminate", "restart", "reimage"]
-    jobs = ["ask", "annotate", "tell_waiting", "hold", "release", "kill", "push_back"]
+    jobs = ["ask", "annotate", "tell_waiting", "hold", "release", "kill", "reschedule"]
     assert [action_part(action)["kind"] for action in ONE_OF_EACH] == [*worker, *jobs]
 
 
@@ -105,14 +105,14 @@ def array_verdict() -> JobCategoryVerdict:
 
 def test_array_jobs_have_their_waiting_tasks() -> None:
     result = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {})
-    assert [(row["jobs"], row["count"], row["tasks"]) for row in result["shapes"]] == [
+    assert [(row["jobs"], row["count"], row["tasks"]) for row in result["job_categories"]] == [
         (["13.1-100:3", "14.1-3:1,7"], 2, 38)
     ]
 
 
 def test_by_job_each_job_has_its_own_row_and_waiting_time() -> None:
     result = document(snapshot(ARRAY), plan(job_categories=(array_verdict(),)), {}, by_job=True)
-    assert [(row["jobs"], row["tasks"], row["waited_s"]) for row in result["shapes"]] == [
+    assert [(row["jobs"], row["tasks"], row["waited_s"]) for row in result["job_categories"]] == [
         (["13.1-100:3"], 34, 60.0),
         (["14.1-3:1,7"], 4, 20.0),
     ]
@@ -120,7 +120,7 @@ def test_by_job_each_job_has_its_own_row_and_waiting_time() -> None:
 
 def test_by_job_waiting_time_counts_since_the_job_could_run() -> None:
     able = replace(plan(job_categories=(array_verdict(),)), memory=Memory(able_since={13: NOW - 5}))
-    assert document(snapshot(ARRAY), able, {}, by_job=True)["shapes"][0]["waited_s"] == 5.0
+    assert document(snapshot(ARRAY), able, {}, by_job=True)["job_categories"][0]["waited_s"] == 5.0
 
 
 @pytest.mark.parametrize("number", (None, 812))

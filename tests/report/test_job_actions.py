@@ -165,7 +165,7 @@ def test_queue_states_are_shown_with_their_meaning() -> None:
 
 def test_explain_job_shows_who_limits_its_node_array_and_until_when() -> None:
     sets = (RequestSet("nightly", "ann", 0.0, NOW + 60, (), ("execute",)),)
-    arrays = (ArrayDefinition("execute", max_count=1, said_by=(("max_count", "nightly"),)), ArrayDefinition("other"))
+    arrays = (ArrayDefinition("execute", max_count=1, defined_by=(("max_count", "nightly"),)), ArrayDefinition("other"))
     world = replace(a_snapshot(a_job(1)), requests=Requests(sets, arrays))
     explained = explain_job(world, decide(world), 1, UTC)
     assert explained is not None

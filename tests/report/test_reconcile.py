@@ -87,7 +87,7 @@ def test_an_aws_bill_of_either_format_is_explained_by_worker(tmp_path: Path, sec
         "i-stranger": (0.096, 0.0, 0.0, 0.096),
         "(other things of the cell)": (0.04, 0.0, 0.0, 0.04),
     }
-    result = {one.worker_id: one.said for one in found}
+    result = {one.worker_id: one.why for one in found}
     assert (result["i-3"], result["i-stranger"]) == (NOT_BILLED, NOT_KNOWN)
     assert sum(one.billed for one in found) == 266_000
     assert datetime.fromtimestamp(bill.since, UTC).isoformat() == "2026-11-03T00:00:00+00:00"
@@ -126,7 +126,7 @@ def test_the_resource_may_be_in_the_first_column(tmp_path: Path) -> None:
 def test_a_worker_of_unknown_price_still_shows_what_was_billed(tmp_path: Path) -> None:
     bill = read_bill(written(tmp_path / "cur.csv", CUR, aws("BoxUsage:m5.large", "i-1", "1", "0.1")), ["i-1"], TAG)
     (one,) = compare([], bill)
-    assert (one.worker_id, one.billed, one.other, one.said) == ("i-1", 100_000, 100_000, NO_PRICE)
+    assert (one.worker_id, one.billed, one.other, one.why) == ("i-1", 100_000, 100_000, NO_PRICE)
 
 
 def test_a_bill_in_another_currency_is_not_compared(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_existing_workers_are_shown_with_the_target() -> None:
 def test_an_array_that_no_set_names_is_shown_until_it_is_gone() -> None:
     requests = Requests(
         sets=(RequestSet("a", "ann", 0.0, 60.0, (Target("execute", cores=1),)),),
-        arrays=(ArrayDefinition("big", dynamic=True, wanted=False),),
+        arrays=(ArrayDefinition("big", dynamic=True, requested=False),),
     )
     result = requests_text(requests_document(requests, 30.0)).splitlines()
     assert result == [
@@ -70,7 +70,7 @@ def test_arrays_with_keepalive_workers_show_it() -> None:
         ArrayDefinition("execute", keep_alive=(("a", True), ("b", False))),
         ArrayDefinition("child", dynamic=True, extends="execute"),
         ArrayDefinition("free", dynamic=True, extends="execute", keep_alive=(("a", False),)),
-        ArrayDefinition("left", dynamic=True, extends="execute", wanted=False),
+        ArrayDefinition("left", dynamic=True, extends="execute", requested=False),
     )
     result = requests_document(Requests(arrays=arrays), 0.0, {"execute": 2})
     kept = {array["name"]: array["keep_alive"] for array in result["node_arrays"]}
@@ -94,5 +94,5 @@ def test_groups_sized_in_vcpus_and_in_workers_are_separate() -> None:
 
 
 def test_arrays_that_no_set_names_are_shown_without_any_set() -> None:
-    requests = Requests(arrays=(ArrayDefinition("big", dynamic=True, wanted=False),))
+    requests = Requests(arrays=(ArrayDefinition("big", dynamic=True, requested=False),))
     assert "big: nothing" in requests_text(requests_document(requests, 0.0))

@@ -244,7 +244,7 @@ def _folded(*more: JobCategoryVerdict) -> Plan:
 
 
 def test_an_unknown_instance_type_is_named_before_other_causes() -> None:
-    unknown = because(Code.NO_INSTANCE_TYPE, node_array="execute", asked="m5.lrage")
+    unknown = because(Code.NO_INSTANCE_TYPE, node_array="execute", requested="m5.lrage")
     assert "(1 no instance type m5.lrage, 9 held, 5 future, 3 dependent, 2 other)" in sentence(
         _folded(waiting(1, reason=unknown, counted=False)), 3
     )
@@ -254,7 +254,7 @@ def test_all_unknown_instance_types_are_named() -> None:
     codes = (Code.NO_INSTANCE_TYPE, Code.NO_INSTANCE_TYPE, Code.NO_WORKER_ALLOWED)
     asked = ("m5.lrage", "c5.lrage", "x")
     job_categories = [
-        waiting(1, first=n, reason=because(code, node_array="execute", asked=name), counted=False)
+        waiting(1, first=n, reason=because(code, node_array="execute", requested=name), counted=False)
         for n, (code, name) in enumerate(zip(codes, asked, strict=True), start=50)
     ]
     line = sentence(_folded(*job_categories), 3)

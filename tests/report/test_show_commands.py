@@ -81,7 +81,7 @@ def test_plan_for_people_begins_with_the_sentence(capsys: pytest.CaptureFixture[
 def test_plan_by_job_has_a_row_for_each_job(capsys: pytest.CaptureFixture[str]) -> None:
     wide = whole("pe/fill-up-spreads-over-hosts")
     result = shown(capsys, "plan", "--jobs", "--from", wide)
-    assert sorted(row["jobs"] for row in result["shapes"]) == [["12"], ["13"], ["14"]]
+    assert sorted(row["jobs"] for row in result["job_categories"]) == [["12"], ["13"], ["14"]]
 
 
 def test_jobs_lists_waiting_jobs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,7 +196,7 @@ def test_status_distinguishes_the_last_pass_from_the_last_news(
 ) -> None:
     """An idle service has no news for hours; a monitor of its age must distinguish it from one that hangs."""
     store, now = store_of(cell, tmp_path), time.time()
-    store.memory.save(Memory(passes=9, looked_at=now - 5), now)
+    store.memory.save(Memory(passes=9, observed_at=now - 5), now)
     store.history.add_pass(3, now - 7200, "pass 3: no job waits", {"waiting": 0, "counted": 0, "fitting": 0})
     store.close()
     result = shown(capsys, "status")
@@ -236,7 +236,7 @@ def test_status_shows_what_callers_request_and_who_they_are(
     result = shown(capsys, "status")
     main(["status"])
     line = "big: 64 vCPUs (policy:warm_buffer); execute: 3 workers (nightly, policy:warm_buffer)"
-    assert ([one["name"] for one in result["request_sets"]], result["asked"], line in capsys.readouterr().out) == (
+    assert ([one["name"] for one in result["request_sets"]], result["requested"], line in capsys.readouterr().out) == (
         ["nightly", "policy:warm_buffer"],
         line,
         True,

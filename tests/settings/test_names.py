@@ -36,13 +36,13 @@ WITHOUT_SETTING: Mapping[type[Any], Mapping[str, str]] = MappingProxyType(
         NodeArrayPolicy: {
             **dict.fromkeys(("name", "family", "max_cores_per_worker", "limits"), DERIVED),
             **dict.fromkeys(("keep_alive", "machine_types", "unknown_types", "extends"), REQUEST),
-            **dict.fromkeys(("group_cores", "group_count", "wanted"), REQUEST),
+            **dict.fromkeys(("group_cores", "group_count", "requested"), REQUEST),
             "queue_values": "the queue itself sets it (core/placement/queue_instances.py)",
             "rules": "the file of rules sets it",
         },
         Limits: {"max_workers": DERIVED, "max_own_workers": REQUEST, "max_own_cores": REQUEST},
         Policy: {
-            **dict.fromkeys(("queues", "node_arrays", "brake"), DERIVED),
+            **dict.fromkeys(("queues", "node_arrays", "circuit_breaker"), DERIVED),
             "master": "Grid Engine's name of the host",
             "detail_age": "it is the same everywhere",
         },

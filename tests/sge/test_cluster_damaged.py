@@ -170,7 +170,11 @@ def idle_and_busy(folder: Path) -> Path:
     (folder / "qconf" / "sel.txt").write_text("master\nw1\nw2\n")
     (folder / "qconf" / "shgrp_@allhosts.txt").write_text("group_name @allhosts\nhostlist w1 w2\n")
     machine = {"instance_type": "m5.large", "created_at": "2026-11-21T08:30:00"}
-    idle = {"first_seen": "2026-11-21T08:30:30", "heard_at": "2026-11-21T08:31:00", "idle_since": "2026-11-21T09:00:00"}
+    idle = {
+        "first_seen": "2026-11-21T08:30:30",
+        "joined_at": "2026-11-21T08:31:00",
+        "idle_since": "2026-11-21T09:00:00",
+    }
     workers = [{"id": f"i-{number}", "name": f"w{number}", **machine} for number in (1, 2)]
     notes = {f"i-{number}": {"host": f"w{number}", **idle} for number in (1, 2)}
     (folder / "provider.json").write_text(json.dumps({"workers": workers}))

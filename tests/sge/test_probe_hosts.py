@@ -35,10 +35,10 @@ def answers(jobs: Sequence[int], *said: str) -> list[Answer]:
 @pytest.mark.parametrize(
     ("said", "answer"),
     (
-        (NO_PE.format(1), Answer.IMPOSSIBLE),
-        ("verification: no suitable queues", Answer.IMPOSSIBLE),
-        (POSSIBLE, Answer.POSSIBLE),
-        (SUITABLE, Answer.POSSIBLE),
+        (NO_PE.format(1), Answer.UNSATISFIABLE),
+        ("verification: no suitable queues", Answer.UNSATISFIABLE),
+        (POSSIBLE, Answer.SATISFIABLE),
+        (SUITABLE, Answer.SATISFIABLE),
         (BUSY, Answer.NONE),
         (GONE.format(1), Answer.NONE),
         ("", Answer.NONE),
@@ -61,7 +61,7 @@ def test_only_an_explicit_no_counts_as_impossible(said: str, answer: Answer) -> 
 
 def test_several_answers_are_assigned_to_jobs_by_their_order() -> None:
     said = (POSSIBLE, NO_PE.format(2), BUSY, GONE.format(4), SUITABLE)
-    expected = [Answer.POSSIBLE, Answer.IMPOSSIBLE, Answer.NONE, Answer.NONE, Answer.POSSIBLE]
+    expected = [Answer.SATISFIABLE, Answer.UNSATISFIABLE, Answer.NONE, Answer.NONE, Answer.SATISFIABLE]
     assert answers([1, 2, 3, 4, 5], *said) == expected
 
 
@@ -137,7 +137,7 @@ def test_probe_hosts_exist_only_while_grid_engine_is_asked_and_are_disabled() ->
         f"{PROBE_HOST_PREFIX}1": ("slots=2", 2, True),
         f"{PROBE_HOST_PREFIX}2": ("slots=4,arch=lx-amd64,h_vmem=8G", 4, True),
     }
-    assert (asked.answers[1][0], model.there, model.clean, names.there) == (Answer.IMPOSSIBLE, there, True, {})
+    assert (asked.answers[1][0], model.there, model.clean, names.there) == (Answer.UNSATISFIABLE, there, True, {})
 
 
 def test_later_probe_hosts_have_names_that_qmaster_does_not_know() -> None:
@@ -166,14 +166,14 @@ def test_no_command_names_a_host_group() -> None:
 def test_a_no_that_does_not_name_its_job_is_asked_again_for_that_job_alone() -> None:
     model = SchedulerModel(f"{POSSIBLE}\nverification: no suitable queues", POSSIBLE)
     asked = ProbeHosts(model, NamesInMemory()).ask([1, 2], TWO)
-    assert [answer for answer, _ in asked.answers.values()] == [Answer.POSSIBLE, Answer.POSSIBLE]
+    assert [answer for answer, _ in asked.answers.values()] == [Answer.SATISFIABLE, Answer.SATISFIABLE]
 
 
 def test_many_jobs_are_asked_in_several_commands() -> None:
     jobs = list(range(1, 46))
     model = SchedulerModel(*("\n".join([SUITABLE] * count) for count in (20, 20, 5)))
     asked = ProbeHosts(model, NamesInMemory()).ask(jobs, TWO)
-    assert {answer for answer, _ in asked.answers.values()} == {Answer.POSSIBLE}
+    assert {answer for answer, _ in asked.answers.values()} == {Answer.SATISFIABLE}
 
 
 def test_no_command_runs_without_jobs() -> None:
@@ -251,7 +251,7 @@ def test_a_probe_host_that_cannot_be_removed_is_reported_and_not_counted_as_swep
     asking = ProbeHosts(model, NamesInMemory())
     asked = asking.ask([1], TWO)
     assert (asked.answers[1][0], "could not be removed" in asked.left, asking.swept) == (
-        Answer.POSSIBLE,
+        Answer.SATISFIABLE,
         True,
         False,
     )
@@ -283,4 +283,4 @@ def test_jobs_beyond_the_time_limit_have_no_answer() -> None:
     model.each = 0.95
     asked = ProbeHosts(model, NamesInMemory(), lambda: model.seconds).ask(jobs, TWO[:1])
     found = [answer for answer, _ in asked.answers.values()]
-    assert (found[0], found[-1]) == (Answer.POSSIBLE, Answer.NONE)
+    assert (found[0], found[-1]) == (Answer.SATISFIABLE, Answer.NONE)

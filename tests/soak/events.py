@@ -436,7 +436,7 @@ def nothing_new(world: World, a: int, b: int) -> bool:
         first = world.step()
         world.read_overrides()
         calm = first is not None and not first.plan.actions and not world.rules.changes
-        calm = calm and first is not None and not first.plan.memory.asked  # the answer is news in the next pass
+        calm = calm and first is not None and not first.plan.memory.lookups  # the answer is news in the next pass
         second = world.step() if calm else None
         if second is not None and (second.plan.actions or world.rules.changes):
             world.rules.breaks(9, f"nothing was done, then {second.plan.actions}, {world.rules.changes}")

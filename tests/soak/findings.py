@@ -152,7 +152,7 @@ def _second_runs(records: Records) -> Judgements:
             continue
         for earlier, later in itertools.pairwise(runs):
             what = f"{earlier}; again {later}"
-            actions = _actions_on(records, later, earlier.began, later.began, ("push_back",))
+            actions = _actions_on(records, later, earlier.began, later.began, ("reschedule",))
             restart = records.restarted(earlier.began - UNSAVED, later.began)
             if actions:
                 yield True, f"rule 7: not rerunnable, and started again by us: {what}; we did: {actions}"
@@ -166,7 +166,7 @@ def _after_its_end(records: Records) -> Judgements:
     """Rule 7: what ran to its end is started again by us, though accounting had that end."""
     for runs in by_task(records.traces).values():
         for earlier, later in itertools.pairwise(runs):
-            actions = _actions_on(records, later, earlier.began, later.began, ("push_back",))
+            actions = _actions_on(records, later, earlier.began, later.began, ("reschedule",))
             if earlier.ended and actions:
                 what = f"{earlier}; again {later}; we did: {actions}"
                 known = any(_is_end_of(end, earlier) for end in records.ends)
@@ -215,7 +215,7 @@ def _rescheduled(records: Records, trace: Trace) -> bool:
     if submitted is None or submitted.rerun is not True:
         return False
     return any(
-        action.kind == "push_back"
+        action.kind == "reschedule"
         and action.names(trace)
         and (ended.get(action.worker_id or "") or action.at) < action.at
         for action in records.actions

@@ -36,7 +36,7 @@ class JobRules:
 
     world: World
     breaks: Callable[[int, str], None]
-    suspicions: dict[int, Suspicion] = field(default_factory=dict)
+    unsatisfiable_jobs: dict[int, Suspicion] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
     """Jobs deleted or held as unsatisfiable in this pass."""
     waiting: int = 0
@@ -51,26 +51,26 @@ class JobRules:
         self.waiting = sum(bool(job.waiting) for job in self.world.cell.jobs) if not damaged else 0
 
     def decides(self, observation: Observation) -> None:
-        """A good observation keeps those suspicions that it shares, and begins others."""
+        """A good observation keeps those unsatisfiable_jobs that it shares, and begins others."""
         if not observation.good:
             return
         kept: dict[int, Suspicion] = {}
         for job, _ in observation.able:
             if job.runs or self.world.allowed.ever(job):
                 continue
-            asked, before = what_it_asks(job), self.suspicions.get(job.number)
+            asked, before = what_it_asks(job), self.unsatisfiable_jobs.get(job.number)
             same = before is not None and before.asked == asked
             kept[job.number] = before if before is not None and same else Suspicion(asked, observation.began)
-        self.suspicions = kept
+        self.unsatisfiable_jobs = kept
 
     def loses_store(self) -> None:
-        self.suspicions.clear()
+        self.unsatisfiable_jobs.clear()
         self.held_since_loss = {job.number for job in self.world.cell.jobs if job.held_by_operator}
 
     def reads_answer(self, argv: Sequence[str], answer: str) -> None:
         """Grid Engine answered a question about jobs."""
         for number, part in zip(argv[3:], answer.split("verification: ")[1:], strict=False):
-            suspicion = self.suspicions.get(int(number))
+            suspicion = self.unsatisfiable_jobs.get(int(number))
             if suspicion is not None and part.startswith("no suitable queues"):
                 suspicion.unsatisfiable_at = self.world.clock.now
 
@@ -114,7 +114,7 @@ class JobRules:
             self.breaks(7, f"{what}: job {job.number} may not start again, and the policy is to {policy}")
 
     def _deletes_or_holds(self, job: Job, what: str, began: float, needs: DeadlockAnswer) -> None:
-        world, suspicion = self.world, self.suspicions.get(job.number)
+        world, suspicion = self.world, self.unsatisfiable_jobs.get(job.number)
         if world.policy.deadlock is not needs:
             self.breaks(6, f"{what}: the policy is to {world.policy.deadlock}")
         if job.runs:

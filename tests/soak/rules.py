@@ -297,7 +297,7 @@ class Rules:
         grouped = GROUP_ID in order.tags
         records = self.world.people.journal.orders(0)
         ordered_at = {record.id: record.ordered_at for record in records}
-        asked = {record.id for record in records if record.asked or record.nodes}
+        asked = {record.id for record in records if record.for_requests or record.nodes}
         self._keeps_to_limits(order, ordered_at)
         batch = self.world.policy.node_arrays[0].scale_up_batch
         if order.order_id not in asked and not grouped and order.count > batch:

@@ -16,7 +16,15 @@ from autoscaler.core.model.fleet import Bucket, Interruption
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.model.request_sets import Target
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import Brake, DeadlockAnswer, Limits, LostJobs, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.policy import (
+    CircuitBreaker,
+    DeadlockAnswer,
+    Limits,
+    LostJobs,
+    NodeArrayPolicy,
+    Policy,
+    QueuePolicy,
+)
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.actor import Actor
 from autoscaler.engine.execution import ExecutionContext
@@ -83,7 +91,7 @@ def policy_of(chance: random.Random) -> Policy:
         queues=(QueuePolicy("main.q", "execute", scale_up_timeout=chance.choice((0.0, 0.0, 20.0))),),
         node_arrays=(array,),
         master="master",
-        brake=Brake(max_launches=None, max_removals=None, max_kills=None),
+        circuit_breaker=CircuitBreaker(max_launches=None, max_removals=None, max_kills=None),
         batch_delay=chance.choice((0.0, 10.0)),
         order_grace=600.0,
         detail_age=60.0,
@@ -275,7 +283,7 @@ class World:
         failures = tuple(failure for failure in self.failures if failure.at > since)
         evidence = replace(snapshot.evidence, failures=failures, health=dict(self.health))
         made = self.decide(replace(snapshot, evidence=evidence))
-        self.rules.retries.decides(made.memory.rests)
+        self.rules.retries.decides(made.memory.backoffs)
         self._count(made)
         return made
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from autoscaler.core.model.evidence import Answer, Evidence, Finding
-from autoscaler.core.model.memory import Memory
 from autoscaler.store import evidence
-from autoscaler.store.database import Database
-from autoscaler.store.store import MIGRATIONS, Store
+from autoscaler.store.store import Store
 
-OLD = Finding(12, "as asked", 100.0, Answer.POSSIBLE, "verification: found suitable queue(s)")
-NEW = Finding(12, "asked otherwise", 200.0, Answer.IMPOSSIBLE, "verification: no suitable queues")
+OLD = Finding(12, "as asked", 100.0, Answer.SATISFIABLE, "verification: found suitable queue(s)")
+NEW = Finding(12, "asked otherwise", 200.0, Answer.UNSATISFIABLE, "verification: no suitable queues")
 OTHER = Finding(13, "as asked", 150.0, Answer.NONE)
 
 
@@ -35,14 +33,3 @@ def test_old_answers_are_forgotten_with_the_history() -> None:
     store.evidence.find([NEW, OTHER])
     store.forget_old(200.0 + evidence.KEPT_FOR)
     assert list(store.evidence.load(0).answers) == [12]
-
-
-def test_a_store_without_the_evidence_table_gets_it_and_keeps_its_memory(tmp_path: Path) -> None:
-    file = tmp_path / "store.sqlite"
-    Database.open(file, MIGRATIONS[:1]).close()
-    before = Store(Database.open(file, MIGRATIONS[:1]))
-    before.memory.save(Memory(passes=7), 1.0)
-    before.close()
-    store = Store.open(file)
-    store.evidence.find([NEW])
-    assert (store.memory.load().passes, store.evidence.load(0).answers) == (7, {12: NEW})

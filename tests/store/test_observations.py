@@ -27,8 +27,8 @@ def seen(world: World, passes: int) -> LastObservation:
 def test_the_last_observation_reads_back_as_stored(tmp_path: Path) -> None:
     result = seen(World(tmp_path / "s", boot_delay=0.0), 4)
     store = Store.open(tmp_path / "s")
-    store.looks.keep(result, 100.0)
-    assert Store.open(tmp_path / "s").looks.load() == result
+    store.observations.keep(result, 100.0)
+    assert Store.open(tmp_path / "s").observations.load() == result
     assert [(each.phase, each.decisive) for each in result.workers] == [(Phase.READY, None)] * 2
 
 
@@ -56,27 +56,27 @@ def test_types_that_an_array_may_not_use_are_left_out(tmp_path: Path) -> None:
 
 def test_an_unchanged_observation_is_not_written_again(tmp_path: Path) -> None:
     store, other = Store.open(tmp_path / "s"), Store.open(tmp_path / "s")
-    store.looks.keep(LastObservation("fake"), 1.0)
+    store.observations.keep(LastObservation("fake"), 1.0)
     before = other.database.changes_by_others
-    store.looks.keep(LastObservation("fake"), 2.0)
+    store.observations.keep(LastObservation("fake"), 2.0)
     assert other.database.changes_by_others == before
 
 
 def test_a_newer_observation_replaces_the_older_one(tmp_path: Path) -> None:
     store, other = Store.open(tmp_path / "s"), Store.open(tmp_path / "s")
-    store.looks.keep(LastObservation("fake"), 1.0)
-    first = other.looks.load()
-    store.looks.keep(replace(LastObservation("fake"), stopping=True), 2.0)
-    assert (first, other.looks.load()) == (LastObservation("fake"), LastObservation("fake", stopping=True))
+    store.observations.keep(LastObservation("fake"), 1.0)
+    first = other.observations.load()
+    store.observations.keep(replace(LastObservation("fake"), stopping=True), 2.0)
+    assert (first, other.observations.load()) == (LastObservation("fake"), LastObservation("fake", stopping=True))
 
 
 def test_before_the_first_observation_there_is_none() -> None:
-    assert Store.open(None).looks.load() is None
+    assert Store.open(None).observations.load() is None
 
 
 def test_an_observation_of_another_version_reads_as_none(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "s")
-    store.database.execute("INSERT INTO looks VALUES (1, 7, 1.0, '{\"workers\": 3}')")
-    before = store.looks.load()
-    store.looks.keep(LastObservation("fake"), 2.0)
-    assert (before, store.looks.load()) == (None, LastObservation("fake"))
+    store.database.execute("INSERT INTO observations VALUES (1, 7, 1.0, '{\"workers\": 3}')")
+    before = store.observations.load()
+    store.observations.keep(LastObservation("fake"), 2.0)
+    assert (before, store.observations.load()) == (None, LastObservation("fake"))

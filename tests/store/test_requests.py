@@ -111,7 +111,7 @@ def test_the_newest_definition_of_a_live_set_holds_and_names_its_set(table: Requ
     for name, most in (("a", 4), ("b", 6), ("a", 5)):
         ask(table, name, arrays=[ArrayDefinition("execute", max_count=most)])
     (array,) = table.load(1.0).arrays
-    assert (array.max_count, array.said_by) == (5, (("max_count", "a"),))
+    assert (array.max_count, array.defined_by) == (5, (("max_count", "a"),))
 
 
 def test_a_dynamic_array_keeps_the_definition_of_its_creator_only(table: RequestTable) -> None:
@@ -148,7 +148,7 @@ def test_an_array_of_the_settings_is_restored_when_no_set_names_it(table: Reques
 
 def test_a_dynamic_array_that_no_set_names_is_flagged_and_stays(table: RequestTable) -> None:
     ask(table, "a", Target("big", count=1), arrays=[DYNAMIC])
-    wanted = [table.load(now).arrays[0].wanted for now in (1.0, 301.0)]
+    wanted = [table.load(now).arrays[0].requested for now in (1.0, 301.0)]
     table.lapse(301.0)
     assert (wanted, names(table.load(302.0))) == ([True, False], ["big"])
 
@@ -158,7 +158,7 @@ def test_a_flagged_dynamic_array_is_requested_again_with_its_definition(table: R
     ask(table, "a", at=5.0)
     ask(table, "a", arrays=[ArrayDefinition("big", dynamic=True)], at=400.0, until=700.0)
     (array,) = table.load(401.0).arrays
-    assert (array.wanted, array.max_count, array.extends) == (True, 7, "execute")
+    assert (array.requested, array.max_count, array.extends) == (True, 7, "execute")
 
 
 def test_only_a_dynamic_array_that_no_set_names_is_removed(table: RequestTable) -> None:

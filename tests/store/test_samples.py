@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +10,8 @@ from hypothesis import strategies as st
 
 from autoscaler.core.outcome.sample import ArraySample, Sample, Starts, merged
 from autoscaler.store import samples
-from autoscaler.store.database import Database
 from autoscaler.store.samples import HELD, RESOLUTIONS, SampleTable
-from autoscaler.store.store import MIGRATIONS, Store
+from autoscaler.store.store import Store
 
 DAY = 86_400.0
 ONE = Sample(1000.0, waiting=4, most_waiting=4, arrays={"execute": ArraySample(busy=2, price_per_hour=0.5, most=2)})
@@ -116,12 +114,6 @@ def test_no_observed_second_is_lost_or_doubled(observed: list[tuple[float, int]]
     held = [(min(seconds, HELD), waiting) for seconds, waiting in observed]
     expected = sum(seconds * waiting for seconds, waiting in held)
     assert total.waiting * total.seconds == pytest.approx(expected, abs=1e-6)
-
-
-def test_a_store_of_an_older_version_gets_the_tables(tmp_path: Path) -> None:
-    file = tmp_path / "store.sqlite"
-    Database.open(file, MIGRATIONS[: MIGRATIONS.index(samples.TABLES)]).close()
-    assert Store.open(file).samples.between(0, 1, now=1) == ()
 
 
 def test_times_before_all_rows_use_the_coarsest_ones(table: SampleTable) -> None:

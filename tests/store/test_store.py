@@ -27,8 +27,8 @@ from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.providers.interface import LaunchOrder
-from autoscaler.store import encoding, journal
-from autoscaler.store.database import Database
+from autoscaler.store import encoding
+from autoscaler.store.database import Database, Migration
 from autoscaler.store.journal import Result
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import MIGRATIONS, Store
@@ -50,9 +50,9 @@ MEMORY = Memory(
     able_since={12: 3.0},
     unable=(13, 14),
     details={12: JobDetail(12, 4.0, concurrency=3, context={"a": "b"})},
-    rests=(Backoff(BucketKey("m5.large"), 99.0, 5, FailureKind.CAPACITY, "none left"),),
+    backoffs=(Backoff(BucketKey("m5.large"), 99.0, 5, FailureKind.CAPACITY, "none left"),),
     launches=(Event(1.0, 2, "execute"),),
-    brake=because(Code.CIRCUIT_BREAKER, launches=9, hosts=("w1", "w2")).then(because(Code.CAPPED)),
+    circuit_breaker=because(Code.CIRCUIT_BREAKER, launches=9, hosts=("w1", "w2")).then(because(Code.CAPPED)),
 )
 
 
@@ -80,6 +80,26 @@ def test_memory_reads_back_as_written() -> None:
 
 def test_the_file_is_readable_by_its_owner_only(store: Store, path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+LATER: tuple[Migration, ...] = (*MIGRATIONS, ("ALTER TABLE plans ADD COLUMN note TEXT NOT NULL DEFAULT ''",))
+"""Those of a later version."""
+
+
+def test_a_later_version_migrates_the_file_once_and_keeps_what_it_holds(store: Store, path: Path) -> None:
+    store.memory.save(Memory(passes=7), 1.0)
+    store.close()
+    for _ in range(2):
+        later = Store(Database.open(path, LATER))
+        assert (later.memory.load().passes, later.database.rows("SELECT note FROM plans")) == (7, [])
+        later.close()
+
+
+def test_a_file_is_not_migrated_while_the_autoscaler_that_writes_it_runs(store: Store, path: Path) -> None:
+    with pytest.raises(SettingsError, match="of an earlier version, and the autoscaler that writes it still runs"):
+        Database.open(path, LATER, migrate=False)
+    Store.open(path, migrate=False).close()
+    assert "note" not in [row["name"] for row in store.database.rows("PRAGMA table_info(plans)")]
 
 
 def test_a_newer_file_version_is_refused(store: Store, path: Path) -> None:
@@ -145,7 +165,7 @@ def test_an_attempt_keeps_its_first_order(store: Store) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     store.journal.send(order_for(0), 0, 101.0)
     store.journal.send(replace(order_for(0), boot_script="another"), 0, 102.0)
-    assert [attempt.asked for attempt in store.journal.orders(0)[0].attempts] == [order_for(0)]
+    assert [attempt.launch_order for attempt in store.journal.orders(0)[0].attempts] == [order_for(0)]
 
 
 LONG = "#!/bin/sh\n" + "# the same on every machine\n" * 400
@@ -155,18 +175,18 @@ def test_an_answered_attempt_keeps_no_boot_script_and_no_secret(store: Store) ->
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     store.journal.send(replace(order_for(0), boot_script=LONG, key="secret"), 0, 101.0)
     store.journal.answer("order0-0", ids=["i-1"], failures=(), message="", at=150.0)
-    (kept,) = store.database.rows("SELECT asked FROM attempts")
-    assert (len(kept["asked"]) < 300, "secret" in kept["asked"]) == (True, False)
+    (kept,) = store.database.rows("SELECT launch_order FROM attempts")
+    assert (len(kept["launch_order"]) < 300, "secret" in kept["launch_order"]) == (True, False)
     (attempt,) = store.journal.orders(0)[0].attempts
-    assert attempt.asked == replace(order_for(0), boot_script="", buckets=())
+    assert attempt.launch_order == replace(order_for(0), boot_script="", buckets=())
 
 
 def test_an_abandoned_attempt_keeps_no_boot_script_either(store: Store) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     store.journal.send(replace(order_for(0), boot_script=LONG), 0, 101.0)
     store.journal.close_order("order0", "the provider gave no answer", 900.0)
-    (kept,) = store.database.rows("SELECT asked FROM attempts")
-    assert len(kept["asked"]) < 300
+    (kept,) = store.database.rows("SELECT launch_order FROM attempts")
+    assert len(kept["launch_order"]) < 300
 
 
 def test_an_accepted_order_counts_its_workers_from_the_answer_on(store: Store) -> None:
@@ -201,8 +221,8 @@ def test_an_unknown_kind_of_failure_counts_as_boot(store: Store) -> None:
     store.journal.fail(LaunchFailure(BucketKey("m5.large"), 102.0, FailureKind.QUOTA, "no more"))
     store.accept(Plan((), MEMORY), pass_number=7, at=100.0)
     store.database.execute("UPDATE failures SET kind = 'of a later version'")
-    store.database.execute("UPDATE memory SET memory = json_set(memory, '$.rests[0].kind', 'of a later version')")
-    (failure,), (backoff,) = store.journal.failures(0), store.memory.load().rests
+    store.database.execute("UPDATE memory SET memory = json_set(memory, '$.backoffs[0].kind', 'of a later version')")
+    (failure,), (backoff,) = store.journal.failures(0), store.memory.load().backoffs
     assert (failure.kind, backoff.kind) == (FailureKind.BOOT, FailureKind.BOOT)
 
 
@@ -351,15 +371,6 @@ def test_a_worker_has_the_last_listed_name(store: Store) -> None:
     assert store.history.lifetimes()[0].name == "w1"
 
 
-def test_an_order_of_an_older_version_has_no_assignment(tmp_path: Path) -> None:
-    file, before = tmp_path / "store.sqlite", MIGRATIONS[: MIGRATIONS.index(journal.ASSIGNMENT)]
-    database = Database.open(file, before)
-    database.execute("INSERT INTO orders (id, node_array, ordered_at, candidates) VALUES ('o-1', 'execute', 1.0, '[]')")
-    database.close()
-    (order,) = Store.open(file).journal.orders(0)
-    assert (order.id, order.assignment) == ("o-1", ())
-
-
 def test_passes_older_than_thirty_days_are_forgotten(store: Store) -> None:
     store.history.add_pass(1, 0.0, "pass 1", {"a": 1})
     store.history.add_pass(2, 31 * 86_400.0, "pass 2", {})
@@ -371,7 +382,7 @@ DAYS = 86_400.0
 
 
 def override_rows(store: Store) -> list[tuple[str, float]]:
-    return [(row["verb"], row["at"]) for row in store.database.rows("SELECT verb, at FROM wishes ORDER BY id")]
+    return [(row["verb"], row["at"]) for row in store.database.rows("SELECT verb, at FROM overrides ORDER BY id")]
 
 
 def test_old_ended_overrides_are_forgotten_except_those_that_still_count(store: Store) -> None:

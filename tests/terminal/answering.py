@@ -67,7 +67,7 @@ class Service:
         self.done: list[tuple[str, ...]] = []
         self.documents: dict[str, Any] = {
             "status": {
-                **dict.fromkeys(("paused", "stop", "brake"), None),
+                **dict.fromkeys(("paused", "stop", "circuit_breaker"), None),
                 **{name: [] for name in ("protected", "troubles", "keep", "drain")},
                 "schema": 1,
                 "now": AT.format(0),

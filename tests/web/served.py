@@ -102,7 +102,7 @@ class Served:
     def observe(self, *workers: SeenWorker, arrays: tuple[SeenArray, ...] = (), **known: Any) -> None:
         """Store an observation as a loop would: these workers and node arrays."""
         observation = LastObservation("fake", workers=workers, arrays=arrays or (array(),))
-        self.store.looks.keep(replace(observation, **known), 100.0)
+        self.store.observations.keep(replace(observation, **known), 100.0)
 
 
 def password_file(path: Path) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.model.fleet import MachineState
-from autoscaler.core.policy import Brake, Limits
+from autoscaler.core.policy import CircuitBreaker, Limits
 from tests.samples import thorough
 from tests.simulated.autoscaler import POLICY, World, start
 from tests.web.served import Client, served
@@ -50,7 +50,7 @@ def caller(url: str, number: int) -> tuple[int, list[str]]:
 @pytest.mark.thorough
 def test_with_many_callers_at_once_no_created_node_is_lost_or_doubled(tmp_path: Path) -> None:
     array = replace(POLICY.node_arrays[0], limits=Limits(max_workers=ROOM), scale_up_batch=ROOM, scale_down_batch=ROOM)
-    policy = replace(POLICY, node_arrays=(array,), brake=Brake(600, None, None, None))
+    policy = replace(POLICY, node_arrays=(array,), circuit_breaker=CircuitBreaker(600, None, None, None))
     world = World(tmp_path / "store.sqlite", policy=policy)
     most = [0]
     with served(world.store_file, clock=world.clock) as api, ThreadPoolExecutor(CLIENTS) as pool:

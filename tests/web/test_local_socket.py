@@ -197,11 +197,11 @@ def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, 
                 "extends": None,
                 "machine_types": ["m5.large"],
                 "unknown_types": [],
-                "wanted": True,
+                "requested": True,
                 "max_count": None,
                 "max_core_count": None,
                 "keep_alive": [],
-                "said_by": {
+                "defined_by": {
                     "machine_types": {
                         "request_set": "b",
                         "by": "root",

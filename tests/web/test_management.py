@@ -167,14 +167,18 @@ def test_a_verb_that_the_provider_does_not_have_is_refused_for_each_node(api: Se
 def test_a_verb_that_the_provider_has_is_left_to_the_loop(api: Served, verb: str) -> None:
     api.observe(replace(worker("i-1", decisive=Condition.DISABLED_BY_HAND), closed=True), operates=True)
     result = end(api, verb, hostnames=["host-i-1"])
-    (asked,) = api.store.verbs.open()
+    (asked,) = api.store.node_operations.open()
     assert (result[0][1], asked.operation, asked.worker_id, asked.by) == ("OK", verb, "i-1", "anna (REST)")
 
 
 def test_a_node_that_may_run_jobs_is_not_restarted(api: Served) -> None:
     api.observe(worker("i-1"), operates=True)
     answer = api.client.post("nodes/restart", {"hostnames": ["host-i-1"]}).json()["nodes"][0]
-    assert (answer["status"], "qmod -d '*@host-i-1'" in answer["error"], api.store.verbs.open()) == ("Error", True, ())
+    assert (answer["status"], "qmod -d '*@host-i-1'" in answer["error"], api.store.node_operations.open()) == (
+        "Error",
+        True,
+        (),
+    )
 
 
 def test_starting_a_started_node_succeeds(api: Served) -> None:

@@ -157,7 +157,7 @@ def a_backoff(type_: str, *, until: float = 1e12, node_array: str = "execute") -
     ids=("now", "over", "of another array"),
 )
 def test_a_type_in_backoff_has_no_available_nodes(api: Served, backoff: Backoff, available: list[int]) -> None:
-    api.observe(rests=(backoff,))
+    api.observe(backoffs=(backoff,))
     assert [bucket(api, number)["availableCount"] for number in (0, 1)] == available
 
 
@@ -169,7 +169,7 @@ def test_an_array_whose_launches_are_refused_has_no_available_nodes(api: Served,
 
 
 def test_scaling_skips_a_type_in_backoff(api: Served) -> None:
-    api.observe(rests=(a_backoff("c5.large"),))
+    api.observe(backoffs=(a_backoff("c5.large"),))
     assert api.client.post("scale/execute", totalNodeCount="2").json()["sets"] == [{"added": 2}]
 
 

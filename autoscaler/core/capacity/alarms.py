@@ -98,7 +98,7 @@ def _without_alarm(worker: WorkerState, queue: str, now: float) -> bool:
     """Whether it proves that hosts of the queue need not be in alarm."""
     if worker.host is None or in_alarm(worker.host, queue):
         return False
-    joined, array = worker.note.heard_at, worker.array
+    joined, array = worker.note.joined_at, worker.array
     return not worker.empty or (array is not None and joined is not None and now - joined >= array.boot_timeout)
 
 

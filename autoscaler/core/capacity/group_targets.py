@@ -33,7 +33,7 @@ def group_targets(requests: Requests, policy: Policy, now: float) -> dict[GroupK
             for target in live.targets
             if target.node_array == array.name and target.groups and (target.group_count is not None) is of_workers
         ]
-        if requested and array.wanted:
+        if requested and array.requested:
             count, sets = sum(groups for _, groups in requested), tuple(sorted({name for name, _ in requested}))
             reason = because(Code.REQUESTED, node_array=array.name, sets=sets, groups=count)
             found[array.name, of_workers] = GroupTarget(count, reason)

@@ -157,7 +157,7 @@ def _best(array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[
         return _Best(hosts, tuple((array, bucket) for _, _, bucket in found))
     if not obstacles:
         configured = (array.family if array.hybrid else None) or array.instance_type
-        return _Best(nothing=because(Code.NO_INSTANCE_TYPE, node_array=array.name, asked=configured or None))
+        return _Best(nothing=because(Code.NO_INSTANCE_TYPE, node_array=array.name, requested=configured or None))
     # A cause that a setting would lift comes before one of the provider's.
     nearest = min(obstacles, key=lambda obstacle: _NEAREST.index(obstacle.code))
     return _Best(nothing=because(Code.NO_WORKER_ALLOWED, node_array=array.name).then(nearest))

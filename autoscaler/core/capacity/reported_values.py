@@ -35,17 +35,17 @@ def learn_reported(
     found = {
         (each.type, each.node_array): each for each in known if each.at > since and now - each.at < FORGOTTEN_AFTER
     }
-    joined = [(worker.note.heard_at, worker) for worker in machines if worker.note.heard_at is not None]
-    for heard_at, worker in sorted(joined, key=lambda pair: (pair[0], pair[1].worker.id)):
+    joined = [(worker.note.joined_at, worker) for worker in machines if worker.note.joined_at is not None]
+    for joined_at, worker in sorted(joined, key=lambda pair: (pair[0], pair[1].worker.id)):
         host, array = worker.host, worker.array
-        if host is None or array is None or heard_at <= since or now - heard_at >= FORGOTTEN_AFTER:
+        if host is None or array is None or joined_at <= since or now - joined_at >= FORGOTTEN_AFTER:
             continue
         if worker.phase is not Phase.READY or worker.decisive is not None or not worker.empty or not host.load:
             continue
         key = worker.worker.type.name, array.name
         promised = host_values_of(worker.worker.type, array, complexes, worker.worker.bucket)
         values = tuple(_differing(host, promised, complexes, found.get(key)))
-        found[key] = ReportedType(*key, values, heard_at)
+        found[key] = ReportedType(*key, values, joined_at)
     return tuple(each for _, each in sorted(found.items()) if each.values)
 
 

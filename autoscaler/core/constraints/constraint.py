@@ -84,7 +84,11 @@ class MinimumResource:
             return _differs(self.resource, left, (required,))
         if millionths(left) < millionths(self.amount):
             return because(
-                Code.RESOURCE_SHORT, resource=self.resource, left=shown(left), whole=shown(whole), asked=shown(required)
+                Code.RESOURCE_SHORT,
+                resource=self.resource,
+                left=shown(left),
+                whole=shown(whole),
+                requested=shown(required),
             )
         return replace(use, node=node.less(self.resource, self.amount))
 
@@ -267,7 +271,7 @@ def _fits(there: Value, pattern: Value) -> bool:
 
 def _differs(what: str, there: Value, allowed: Sequence[Value]) -> Reason:
     value, required = shown_apart(there, allowed)
-    return because(Code.RESOURCE_DIFFERS, resource=what, value=value, asked=required)
+    return because(Code.RESOURCE_DIFFERS, resource=what, value=value, requested=required)
 
 
 def _with(reason: Reason, why: Sequence[Reason]) -> Reason:

@@ -61,7 +61,7 @@ class SharedConsumableConstraint:
                     resource=resource.resource_name,
                     left=shown(left),
                     whole=shown(resource.initial_value),
-                    asked=shown(self.amount),
+                    requested=shown(self.amount),
                 )
             spent[resource.key] = spent.get(resource.key, 0) + self.amount
         return replace(use, spent=spent)
@@ -85,7 +85,7 @@ class SharedConstraint:
         for resource in self.shared_resources:
             if not among(resource.current_value, self.allowed):
                 value, required = shown_apart(resource.current_value, self.allowed)
-                return because(Code.SHARED_DIFFERS, resource=resource.resource_name, value=value, asked=required)
+                return because(Code.SHARED_DIFFERS, resource=resource.resource_name, value=value, requested=required)
         return use
 
     def document(self) -> Document:

@@ -30,7 +30,7 @@ class Needs:
         return self.group or self.project or self.reservation or self.ckpt or self.account
 
     def known_of(self, detail: JobDetail) -> bool:
-        """Whether this detail has all that is needed: an older version may have read less."""
+        """Whether this detail has all that is needed: one of a record folder may have less."""
         return (
             detail.group is not None
             and (detail.ckpt is not None or not self.ckpt)

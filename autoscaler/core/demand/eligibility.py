@@ -234,7 +234,7 @@ def details_wanted(
     running_jobs = needs.running if needs.of_running else ()
     running = [job for job in running_jobs if job not in memory.details or memory.details[job].group is None]
     most = policy.detail_lookups // 2  # those that wait must not starve behind them
-    jobs = (*memory.asked, *running[:most], *(job for _, _, job in sorted(wanted)))
+    jobs = (*memory.lookups, *running[:most], *(job for _, _, job in sorted(wanted)))
     return tuple(dict.fromkeys(jobs))[: policy.detail_lookups]
 
 
@@ -247,9 +247,9 @@ def _urgency(ask: JobRequest, detail: JobDetail | None, policy: Policy, now: flo
         return 0
     if (
         needs.project or needs.reservation or needs.ckpt or needs.account
-    ) and now - detail.looked_at >= policy.detail_age:
+    ) and now - detail.read_at >= policy.detail_age:
         return 1  # `qalter -P`, `-ar`, `-ckpt` and `-A` change them
     keeps = detail.concurrency is not None or (detail.start_after is not None and detail.start_after > now)
-    if keeps and (detail.unscheduled != ask.unscheduled or now - detail.looked_at >= policy.detail_age):
+    if keeps and (detail.unscheduled != ask.unscheduled or now - detail.read_at >= policy.detail_age):
         return 1
     return None

@@ -159,7 +159,7 @@ class SharedLimits:
         limit, asks, never = f"{resource}={text}", written(requested, entry.type), None
         # A limit of 0 excludes such jobs, often for a while only, or by a list that is not known.
         if amount(text, entry.type) and _least(entry.name, ask, served) > value + 1e-9:
-            never = because(Code.TOO_MUCH_FOR_QUOTA, resource=resource, asked=asks, quota=quota, limit=limit)
+            never = because(Code.TOO_MUCH_FOR_QUOTA, resource=resource, requested=asks, quota=quota, limit=limit)
         reason = because(Code.BEYOND_QUOTA, quota=quota, limit=limit)
         return _Claim((entry.name,), value, requested, reason, never)
 
@@ -171,7 +171,7 @@ class SharedLimits:
         if satisfies(canonical(text, entry.type), entry.relop, canonical(limit, entry.type)):
             return None
         said = f"{entry.name}={limit}"
-        return because(Code.TOO_MUCH_FOR_QUOTA, resource=entry.name, asked=text, quota=quota, limit=said)
+        return because(Code.TOO_MUCH_FOR_QUOTA, resource=entry.name, requested=text, quota=quota, limit=said)
 
     def _rules_for(self, ask: JobRequest, served: ReadRequest) -> Iterator[tuple[str, int, QuotaRule, _Key]]:
         """Of every set the first rule that holds for such a job on a new worker, with the values for which its limit
@@ -268,7 +268,7 @@ def more_than_the_cell_has(cluster: Cluster, ask: JobRequest, served: ReadReques
             return because(
                 Code.TOO_MUCH_FOR_CELL,
                 resource=entry.name,
-                asked=written(requested[entry.name], entry.type),
+                requested=written(requested[entry.name], entry.type),
                 slots=served.demand.slots if together else None,
                 most=written(whole, entry.type),
             )

@@ -168,9 +168,9 @@ def _time_of(order: Order) -> float:
 def _joined(known: Known, snapshot: Snapshot, plan: Plan) -> tuple[Known, list[JobEvent]]:
     """Workers from which qmaster has its first load report."""
     heard = {
-        worker.id: note.heard_at
+        worker.id: note.joined_at
         for worker in snapshot.fleet.workers
-        if (note := plan.memory.workers.get(worker.id)) is not None and note.heard_at is not None
+        if (note := plan.memory.workers.get(worker.id)) is not None and note.joined_at is not None
     }
     if known.joined.issuperset(heard):
         return known, []

@@ -54,7 +54,7 @@ def worker_changes(known: Known, snapshot: Snapshot, plan: Plan) -> tuple[Known,
         return replace(known, workers=now), []
     changed = [each for each, kind in now.items() if before.get(each, kind) is not kind]
     changed += [each for each, kind in before.items() if each not in now and kind is not EventKind.GONE]
-    joined = ((each, note) for each in changed if (note := notes.get(each) or left.get(each)) and note.heard_at)
+    joined = ((each, note) for each in changed if (note := notes.get(each) or left.get(each)) and note.joined_at)
     return replace(known, workers=now), list(_events(joined, now, snapshot))
 
 

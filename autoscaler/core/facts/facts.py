@@ -136,11 +136,11 @@ class Facts:
             return None
         return self.pass_context.winding_down
 
-    def with_brake(self, brake: Reason) -> Facts:
+    def with_circuit_breaker(self, circuit_breaker: Reason) -> Facts:
         """The same with the circuit breaker on. Of these facts only `pass_context` and `recovery` change; launches see
         it by `blocked`.
         """
-        pass_context = replace(self.pass_context, paused=brake)
+        pass_context = replace(self.pass_context, paused=circuit_breaker)
         cluster, memory = self.snapshot.cluster, self.snapshot.memory
         recovery = recover_workers(self.observed, cluster, memory, pass_context, self.recovery_context)
         return replace(self, pass_context=pass_context, recovery=recovery)
@@ -225,7 +225,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
         recovery=recover_workers(observed, cluster, memory, pass_context, context),
         returning=tuple(returning),
         # Hosts that fell silent a moment ago, as all do when qmaster starts, count as there.
-        silent=expected_back(track_silence(cluster, memory.hearing, now), cluster, now),
+        silent=expected_back(track_silence(cluster, memory.silent_since, now), cluster, now),
         came_up=came_up,
         reported=reported,
         launch_context=launch_context,
@@ -283,7 +283,7 @@ def pass_context_of(snapshot: Snapshot) -> PassContext:
         schedule_interval=interval,
         retry_after=max(interval, snapshot.policy.batch_delay),
         complexes=snapshot.cluster.complexes,
-        paused=snapshot.memory.brake or paused,
+        paused=snapshot.memory.circuit_breaker or paused,
         keep_alive=snapshot.policy.rules.keep_alive if snapshot.policy.rules is not None else NONE_KEPT,
         stop_requests=stop_requests_of(snapshot),
         refused_ends=MappingProxyType({each.worker_id: each for each in snapshot.fleet.refused_ends}),

@@ -135,11 +135,14 @@ class Claims:
         ]
         return made_for[0] if made_for else newest.id
 
-    def in_doubt(self, worker: Worker, host: ExecutionHost) -> set[str]:
+    def uncertain_jobs(self, worker: Worker, host: ExecutionHost) -> set[str]:
         """Jobs on its host that an older machine of its name may have begun: it is not known whether they still run."""
         older_workers = (note for worker_id, note in self._handed.get(host.name, ()) if worker_id != worker.id)
         known = self.notes.get(worker.id)
-        perhaps = {*(known.in_doubt if known else ()), *(job for note in older_workers for job in note.on_their_way)}
+        perhaps = {
+            *(known.uncertain_jobs if known else ()),
+            *(job for note in older_workers for job in note.on_their_way),
+        }
         return perhaps & {job.name for job in host.jobs} if perhaps else set()
 
     def successor(self, worker: Worker, host: ExecutionHost) -> Worker | None:

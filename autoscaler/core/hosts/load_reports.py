@@ -34,18 +34,18 @@ def grace_of(cluster: Cluster) -> float:
     return max(SHORTEST_GRACE, 2 * cluster.load_report_time)
 
 
-def counted_silence(before: float | None, looked_at: float | None, now: float, *, any_reporting: bool) -> float:
+def counted_silence(before: float | None, observed_at: float | None, now: float, *, any_reporting: bool) -> float:
     """Seconds of silence of one host after this observation, given those before it (None: it reported then).
 
     Only time between two observations counts, at most LONGEST_GAP of each gap. None counts if no host at all reports:
     then the qmaster's own network is the likely cause.
     """
-    if before is None or looked_at is None:
+    if before is None or observed_at is None:
         return before or 0.0
-    return before + (min(max(now - looked_at, 0.0), LONGEST_GAP) if any_reporting else 0.0)
+    return before + (min(max(now - observed_at, 0.0), LONGEST_GAP) if any_reporting else 0.0)
 
 
-def expected_back(hearing: Mapping[str, float | None], cluster: Cluster, now: float) -> frozenset[str]:
+def expected_back(silent_since: Mapping[str, float | None], cluster: Cluster, now: float) -> frozenset[str]:
     """Silent hosts that are expected to report again."""
     grace = grace_of(cluster)
-    return frozenset(name for name, since in hearing.items() if since is not None and now - since < grace)
+    return frozenset(name for name, since in silent_since.items() if since is not None and now - since < grace)

@@ -23,8 +23,8 @@ def without_retried_failures(snapshot: Snapshot) -> Snapshot:
     if retried_at is None:
         return snapshot
     newer = tuple(failure for failure in fleet.failures if failure.at > retried_at)
-    if memory.looked_at is not None and memory.looked_at <= retried_at:
-        memory = replace(memory, rests=(), stopped={})
+    if memory.observed_at is not None and memory.observed_at <= retried_at:
+        memory = replace(memory, backoffs=(), stopped={})
     return replace(snapshot, fleet=replace(fleet, failures=newer), memory=memory)
 
 
@@ -37,7 +37,7 @@ def backoffs_in_force(
     failures = [each for each in failures if not cleared(each.bucket, each.kind, each.at, successes)]
     backoffs = {
         (backoff.bucket, backoff.kind): backoff
-        for backoff in memory.rests
+        for backoff in memory.backoffs
         if backoff.until > now and not _over(backoff, successes)
     }
     for array in policy.node_arrays:

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.policy import Brake
+from autoscaler.core.policy import CircuitBreaker
 
 
 def tripped(
-    brake: Brake,
+    circuit_breaker: CircuitBreaker,
     removals: Sequence[Event],
     now: float,
     resumed_at: float | None = None,
@@ -34,22 +34,24 @@ def tripped(
     not.
     """
     for what, events, most in (
-        ("launches that helped no job", helped_no_job, brake.max_launches),
-        ("removals", removals, brake.max_removals),
-        ("deleted or held jobs", () if several_owners else kills, brake.max_kills),
+        ("launches that helped no job", helped_no_job, circuit_breaker.max_launches),
+        ("removals", removals, circuit_breaker.max_removals),
+        ("deleted or held jobs", () if several_owners else kills, circuit_breaker.max_kills),
     ):
-        count = _count(events, brake.window, now, resumed_at, several_owners=several_owners)
+        count = _count(events, circuit_breaker.window, now, resumed_at, several_owners=several_owners)
         if most is not None and count > most:
-            return because(Code.CIRCUIT_BREAKER, what=what, count=count, most=most, window_s=brake.window)
+            return because(Code.CIRCUIT_BREAKER, what=what, count=count, most=most, window_s=circuit_breaker.window)
     return None
 
 
-def too_many_kills(brake: Brake, kills: Sequence[Event], now: float, resumed_at: float | None) -> Reason | None:
+def too_many_kills(
+    circuit_breaker: CircuitBreaker, kills: Sequence[Event], now: float, resumed_at: float | None
+) -> Reason | None:
     """In a cell of several owners: why no job is deleted or held any more."""
-    count = _count(kills, brake.window, now, resumed_at, several_owners=True)
-    if brake.max_kills is None or count <= brake.max_kills:
+    count = _count(kills, circuit_breaker.window, now, resumed_at, several_owners=True)
+    if circuit_breaker.max_kills is None or count <= circuit_breaker.max_kills:
         return None
-    return because(Code.KILLS_STOPPED, count=count, most=brake.max_kills, window_s=brake.window)
+    return because(Code.KILLS_STOPPED, count=count, most=circuit_breaker.max_kills, window_s=circuit_breaker.window)
 
 
 def by_owner(events: Sequence[Event], window: float, now: float, resumed_at: float | None = None) -> Mapping[str, int]:

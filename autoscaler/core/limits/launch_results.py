@@ -144,8 +144,8 @@ class _Observation:
 
     def _joined(self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None) -> LaunchTrial:
         """The trial with the workers that have joined, and for how long."""
-        looked_at, now = self.snapshot.memory.looked_at, self.pass_context.now
-        heard = [worker.note.heard_at for worker in machines if worker.note.heard_at is not None]
+        observed_at, now = self.snapshot.memory.observed_at, self.pass_context.now
+        heard = [worker.note.joined_at for worker in machines if worker.note.joined_at is not None]
         last, seen = max(heard, default=None), dict.fromkeys((*trial.seen, *self._shown(machines)))
         trial = replace(
             trial,
@@ -157,7 +157,7 @@ class _Observation:
         if last is not None and (trial.joined_at is None or last > trial.joined_at):
             boot = min(heard) - trial.ordered_at if trial.boot_s is None else trial.boot_s
             return replace(trial, boot_s=boot, joined_at=last, joined_s=0.0)
-        gap = 0.0 if looked_at is None or trial.joined_at is None else max(now - looked_at, 0.0)
+        gap = 0.0 if observed_at is None or trial.joined_at is None else max(now - observed_at, 0.0)
         return replace(trial, joined_s=trial.joined_s + min(gap, LONGEST_GAP))
 
     def _waits_for_others(self, trial: LaunchTrial) -> bool:

@@ -14,7 +14,7 @@ from autoscaler.core.actions import Launch, LaunchSet
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy
+from autoscaler.core.policy import CircuitBreaker, Limits, NodeArrayPolicy, Policy
 from autoscaler.core.requests.arrays import GROUPS
 
 HOUR = 3600.0
@@ -195,15 +195,15 @@ def _room_for_price(bucket: Bucket, limit: float, taken: float | None, cap: Reas
 
 
 def launches_left_in_window(
-    brake: Brake, launches: Sequence[Event], now: float, resumed_at: float | None = None
+    circuit_breaker: CircuitBreaker, launches: Sequence[Event], now: float, resumed_at: float | None = None
 ) -> Room | None:
     """How many more launches of all node arrays together the window of the circuit breaker allows; None: no limit."""
-    if brake.max_launches is None:
+    if circuit_breaker.max_launches is None:
         return None
-    recent = [event for event in launches if now - event.at < brake.window and event.at > (resumed_at or 0.0)]
+    recent = [event for event in launches if now - event.at < circuit_breaker.window and event.at > (resumed_at or 0.0)]
     done = sum(event.count if event.launched is None else event.launched for event in recent)
-    cap = because(Code.LAUNCH_RATE_LIMIT, most=brake.max_launches, window_s=brake.window)
-    return Room(max(brake.max_launches - done, 0), cap)
+    cap = because(Code.LAUNCH_RATE_LIMIT, most=circuit_breaker.max_launches, window_s=circuit_breaker.window)
+    return Room(max(circuit_breaker.max_launches - done, 0), cap)
 
 
 def launches_left(limits: Limits, launches: Sequence[Event], family: str, now: float) -> Room | None:

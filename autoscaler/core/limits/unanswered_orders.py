@@ -42,7 +42,7 @@ def _at(failure: LaunchFailure) -> float:
 
 
 def taken(launches: Sequence[Event], fleet: Fleet) -> tuple[Event, ...]:
-    """Launches without throttled ones: these were surely not made, so no limit and no brake counts them."""
+    """Launches without throttled ones: these were surely not made, so no limit and no circuit breaker counts them."""
     refused = {each.order_id for each in fleet.failures if each.kind == FailureKind.THROTTLED}
     orders = [order for order in fleet.orders if order.state is OrderState.FAILED and order.id in refused]
     left = list(launches)
@@ -60,11 +60,11 @@ def unanswered(orders: Sequence[Order]) -> tuple[Reason, ...]:
             Code.ORDER_UNANSWERED,
             count=order.count,
             type=order.type.name,
-            message=order.said,
+            message=order.message,
             until_at=order.asked_again_at,
         )
         for order in orders
-        if order.state is OrderState.SENT and order.said
+        if order.state is OrderState.SENT and order.message
     )
 
 

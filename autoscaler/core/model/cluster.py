@@ -291,7 +291,7 @@ class JobDetail:
     """Facts of a waiting job that only `qstat -j` shows, remembered between passes."""
 
     job: int
-    looked_at: float
+    read_at: float
     start_after: float | None = None
     """`-a`: not before this time."""
     concurrency: int | None = None
@@ -304,14 +304,13 @@ class JobDetail:
     """Its checkpointing environment starts it again when its host is lost (`when` with `r`)."""
     context: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     group: str | None = None
-    """Its primary group, which access lists compare; None: an older version looked it up, which read neither this nor
-    the next fields.
+    """Its primary group, which access lists compare; None: neither this nor the next fields were read.
     """
     project: str = ""
     reservation: int | None = None
     """The advance reservation that it runs inside (`-ar`)."""
     ckpt: str | None = None
-    """Its checkpointing environment, '' for none; None: an older version looked it up, which did not read this."""
+    """Its checkpointing environment, '' for none; None: this was not read."""
     immediate: bool = False
     """`-now y`: it starts at once or is given up."""
     account: str | None = None

@@ -14,8 +14,8 @@ from types import MappingProxyType
 class Answer(StrEnum):
     """Grid Engine's answer to whether a job could ever run on the cluster with probe hosts in it."""
 
-    POSSIBLE = "possible"
-    IMPOSSIBLE = "impossible"
+    SATISFIABLE = "satisfiable"
+    UNSATISFIABLE = "unsatisfiable"
     """It said so explicitly: no suitable queues."""
     NONE = "none"
     """No clear answer: the job runs, is held or gone, the command failed, or a probe host could not be made."""

@@ -188,11 +188,11 @@ class Order:
     """Worker ids that the provider acknowledged."""
     group_id: str = ""
     nodes: tuple[str, ...] = ()
-    asked: bool = False
+    for_requests: bool = False
     assignment: Assignment = ()
     ordered_for: tuple[OrderedFor, ...] = ()
-    """`nodes`, `asked`, `assignment` and `ordered_for`: as in its Launch."""
-    said: str = ""
+    """`nodes`, `for_requests`, `assignment` and `ordered_for`: as in its Launch."""
+    message: str = ""
     """If it is open: why there is no answer yet."""
     asked_again_at: float | None = None
     planned_at: float | None = None

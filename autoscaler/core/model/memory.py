@@ -65,7 +65,7 @@ class WorkerNote:
     """When Remove was planned: a machine that is no execution host after this is to be terminated, not enrolled."""
     enrolling_since: float | None = None
     """Since when its enrolment was tried again and again without ever being complete."""
-    heard_at: float | None = None
+    joined_at: float | None = None
     """When qmaster had its first load report."""
     opened: bool = False
     """Whether an observation showed it enabled and reporting, or with jobs: it may have run some."""
@@ -102,7 +102,7 @@ class WorkerNote:
     """Jobs in transfer to its host at the last observation without a newer machine of its name: such a machine may have
     got them.
     """
-    in_doubt: tuple[str, ...] = ()
+    uncertain_jobs: tuple[str, ...] = ()
     """Jobs on its host that were in transfer to an older machine of its name, which is gone: either machine may have
     begun them.
     """
@@ -125,7 +125,7 @@ class WorkerNote:
     price_per_hour: float | None = None
     completed_at: float | None = None
     """When it was last to get the values that its own image had not given its execution host."""
-    asked_at: float | None = None
+    asked_to_stop_at: float | None = None
     """For a worker of a group: when it last asked to stop and was idle. For its group that counts for a while."""
     stop_undone: bool = False
     """Whether a person enabled it after it asked to stop: its request no longer counts."""
@@ -141,7 +141,7 @@ class HeldJob:
     """Hosts that live and may still run a part of it."""
     at: float
     """When the hold was planned."""
-    pushed_at: float | None = None
+    rescheduled_at: float | None = None
     """When it was rescheduled."""
     released_at: float | None = None
     """When the hold was last lifted."""
@@ -157,7 +157,7 @@ class Backoff:
     kind: FailureKind
     message: str
     failed_at: float | None = None
-    """When it last failed. None: an older version did not store it."""
+    """When it last failed. None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class UnsatisfiableNote:
     """How often in a row it was asked without an answer."""
     last_asked_at: float | None = None
     """When a pass last planned to ask, answered or not."""
-    told: Reason | None = None
+    annotated: Reason | None = None
     """The reason that was last written into the job's context."""
     deleted_at: float | None = None
     """When Kill was last planned."""
@@ -356,29 +356,29 @@ class Memory:
     details: Mapping[int, JobDetail] = field(default_factory=lambda: MappingProxyType({}))
     swaps: Mapping[str, SwapNote] = field(default_factory=lambda: MappingProxyType({}))
     """By node array."""
-    rests: tuple[Backoff, ...] = ()
+    backoffs: tuple[Backoff, ...] = ()
     came_up: tuple[CameUp, ...] = ()
     """The last success of each bucket: earlier failures no longer count."""
     reported: tuple[ReportedType, ...] = ()
     stopped: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Node array → the permanent error that stopped its launches."""
     failures_seen: float = 0.0
-    """Launch failures up to this time are counted in `rests` already."""
+    """Launch failures up to this time are counted in `backoffs` already."""
     launches: tuple[Event, ...] = ()
     removals: tuple[Event, ...] = ()
     kills: tuple[Event, ...] = ()
     """Jobs deleted or held as unsatisfiable."""
-    suspicions: Mapping[int, UnsatisfiableNote] = field(default_factory=lambda: MappingProxyType({}))
+    unsatisfiable_jobs: Mapping[int, UnsatisfiableNote] = field(default_factory=lambda: MappingProxyType({}))
     """By job."""
     quarantines: tuple[Event, ...] = ()
     """Workers disabled because they seem broken."""
-    quiet_since: float | None = None
+    queues_empty_since: float | None = None
     """Since when no counted job waited and none ran in any autoscaled queue (Cloud Pipeline's rule)."""
-    hearing: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
+    silent_since: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
     """By name of every host that ever reported: None if it reports, else since when it is silent."""
-    looked_at: float | None = None
+    observed_at: float | None = None
     """The time of the last observation."""
-    asked: tuple[int, ...] = ()
+    lookups: tuple[int, ...] = ()
     """Jobs on lost or leaving workers that `qstat -j` is asked about: whether they may start again."""
     held_back: Mapping[str, HeldJob] = field(default_factory=lambda: MappingProxyType({}))
     """By job (`12`, `12.3`)."""
@@ -391,11 +391,11 @@ class Memory:
     protected: Mapping[str, ProtectedArray] = field(default_factory=lambda: MappingProxyType({}))
     """By node array of the settings."""
     waiting_notes: tuple[WaitingNote, ...] = ()
-    waiting_told_at: float | None = None
+    waiting_written_at: float | None = None
     """When a pass last planned changes of contexts for these."""
     owners: tuple[OwnerSeen, ...] = ()
     """Two at most, those whose jobs were seen last: it only matters if there are several."""
     kills_stopped: Reason | None = None
     """If set, no job is deleted or held until a person resumes: that hit jobs of too many owners."""
-    brake: Reason | None = None
+    circuit_breaker: Reason | None = None
     """If set, the circuit breaker is on: nothing is launched or removed until a person resumes."""

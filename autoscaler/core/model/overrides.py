@@ -12,7 +12,7 @@ class Overrides:
     paused: bool = False
     paused_by: str = ""
     resumed_at: float | None = None
-    """When a person last resumed: the circuit breaker counts from then on. `Memory.brake` is
+    """When a person last resumed: the circuit breaker counts from then on. `Memory.circuit_breaker` is
     empty then: the observer clears it.
     """
     retried_at: float | None = None

@@ -1,8 +1,8 @@
 """Reasons: a stable code and its facts. The code's row in `report.reasons` makes a sentence of both.
 
 Every action and every inaction carries a `Reason`. A cap does not replace one, it appends to its trail ("wanted 6;
-capped to 2 by max_workers"). Codes are part of the public interface: added freely, renamed once before 1.0
-(`renamed_codes`).
+capped to 2 by max_workers"). Codes are part of the public interface: added freely, never renamed
+after the first release.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
-
-from autoscaler.core.model.renamed_codes import RENAMED
 
 Fact = str | int | float | bool | None | tuple[str, ...]
 
@@ -276,12 +274,6 @@ class Code(StrEnum):
     NOT_OBSERVED = "NOT_OBSERVED"
     OLD_PRICES = "OLD_PRICES"
     BUDGET_LEVEL = "BUDGET_LEVEL"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Code | None:
-        """The present code for one of an earlier version, so that older stores and record folders can be read."""
-        new = RENAMED.get(str(value))
-        return None if new is None else cls(new)
 
 
 @dataclass(frozen=True, slots=True)

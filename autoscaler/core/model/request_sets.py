@@ -84,9 +84,9 @@ class ArrayDefinition:
     """`Configuration` as JSON, which a worker's `config get` reads."""
     attributes: str = "{}"
     """All other attributes as JSON, as they were given."""
-    said_by: tuple[tuple[str, str], ...] = ()
+    defined_by: tuple[tuple[str, str], ...] = ()
     """By field, the live set that defined it. A field that is not here is the dynamic array's own."""
-    wanted: bool = True
+    requested: bool = True
     """Whether a live request names it. A dynamic array that no request names gets no more workers, and is gone once its
     last worker stopped.
     """

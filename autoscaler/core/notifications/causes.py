@@ -81,10 +81,10 @@ def _of_plan(find: Callable[[Observed, NotificationContext], Iterable[Cause]]) -
     return lambda context: None if context.observed is None else find(context.observed, context)
 
 
-def _brake(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
+def _circuit_breaker(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     memory = observed.plan.memory
-    if memory.brake is not None:
-        yield Cause("", memory.brake)
+    if memory.circuit_breaker is not None:
+        yield Cause("", memory.circuit_breaker)
     if memory.kills_stopped is not None:
         yield Cause("deleted and held jobs", memory.kills_stopped)
 
@@ -102,7 +102,7 @@ def _stopped(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
 
 def _refused(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """Buckets that failed so often that they are in backoff."""
-    for backoff in observed.plan.memory.rests:
+    for backoff in observed.plan.memory.backoffs:
         kind, price_type, zone = backoff.bucket.instance_type, backoff.bucket.price_type.value, backoff.bucket.zone
         reason = because(
             Code.BUCKET_BACKOFF, type=kind, until_at=backoff.until, failures=backoff.failures, message=backoff.message
@@ -146,7 +146,7 @@ def _lost(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
 
 def _ended_unasked(worker: Worker, note: WorkerNote | None) -> bool:
     """Whether a machine was lost. If it shut itself down, it left regularly; if it never joined, its launch failed."""
-    if worker.exists or worker.ending is Ending.RELEASED or note is None or note.heard_at is None:
+    if worker.exists or worker.ending is Ending.RELEASED or note is None or note.joined_at is None:
         return False
     return note.terminated_at is None and note.retired_at is None
 
@@ -200,7 +200,7 @@ def _blind(context: NotificationContext) -> Iterable[Cause]:
 
 
 KINDS: tuple[Kind, ...] = (
-    Kind("brake", "circuit breaker", _of_plan(_brake)),
+    Kind("circuit_breaker", "circuit breaker", _of_plan(_circuit_breaker)),
     Kind("protected_mode", "protected mode", _of_plan(_protected)),
     Kind("array_stopped", "node array stopped", _of_plan(_stopped)),
     Kind("launches_refused", "launches refused", _of_plan(_refused)),

@@ -28,9 +28,9 @@ class Watched:
     subject: str
     since: float
     reason: Reason
-    told: bool = False
+    notified: bool = False
     """Whether it was reported this time."""
-    told_at: float | None = None
+    notified_at: float | None = None
     """When it was last reported, this time or before."""
     gone_since: float | None = None
     """Since when it has not held; None: it holds."""
@@ -94,7 +94,7 @@ def _of_kind(
         key = f"{kind.name} {cause.subject}"
         each = _held(before.get(key), kind, cause, context.now)
         if _is_due(each, kind, context):
-            each = replace(each, told=True, told_at=context.now, reason=cause.reason)
+            each = replace(each, notified=True, notified_at=context.now, reason=cause.reason)
             news.append(Notification(kind.name, cause.subject, context.now, cause.reason))
         watched[key] = each
     for key, old in before.items():
@@ -102,11 +102,11 @@ def _of_kind(
             continue
         gone = replace(old, gone_since=context.now) if old.gone_since is None else old
         settled = gone.gone_since is not None and context.now - gone.gone_since >= SETTLED
-        if settled and gone.told and not gone.passed:
+        if settled and gone.notified and not gone.passed:
             gone = replace(gone, passed=True)
             if kind.passes:
                 news.append(Notification(kind.name, gone.subject, context.now, gone.reason, passed=True))
-        if not settled or (gone.told_at is not None and context.now - gone.told_at < AGAIN):
+        if not settled or (gone.notified_at is not None and context.now - gone.notified_at < AGAIN):
             watched[key] = gone
     return watched, news
 
@@ -116,14 +116,14 @@ def _held(old: Watched | None, kind: Kind, cause: Cause, now: float) -> Watched:
     if old is None:
         return Watched(kind.name, cause.subject, now, cause.reason)
     if old.passed:
-        return replace(old, since=now, told=False, passed=False, gone_since=None)
+        return replace(old, since=now, notified=False, passed=False, gone_since=None)
     return old if old.gone_since is None else replace(old, gone_since=None)
 
 
 def _is_due(each: Watched, kind: Kind, context: NotificationContext) -> bool:
-    if each.told or context.now - each.since < kind.after(context):
+    if each.notified or context.now - each.since < kind.after(context):
         return False
-    return each.told_at is None or context.now - each.told_at >= AGAIN
+    return each.notified_at is None or context.now - each.notified_at >= AGAIN
 
 
 def title_of(kind: str) -> str:

@@ -18,7 +18,7 @@ from autoscaler.core.workers.node_operations import NodeOperations
 class Decisions:
     """What each part of a pass decided."""
 
-    brake: Reason | None
+    circuit_breaker: Reason | None
     kills_stopped: Reason | None
     operations: NodeOperations
     """A step for every worker, with the operations that callers requested."""

@@ -45,7 +45,7 @@ def next_due(facts: Facts, memory: Memory, *, rate_limited: bool) -> float | Non
         *_ends_of_waiting(facts, memory),
         *(enrolled_at + facts.pass_context.retry_after for enrolled_at in _enrolments(memory.workers)),
         *(event.at + policy.batch_delay for event in memory.launches if demanded),
-        *(event.at + policy.brake.window for event in memory.launches if rate_limited),
+        *(event.at + policy.circuit_breaker.window for event in memory.launches if rate_limited),
         *(live.expires_at for live in requests.sets if live.expires_at is not None),
     )
     return min((time for time in times if time > facts.pass_context.now), default=None)
@@ -63,8 +63,8 @@ def _ends_of_waiting(facts: Facts, memory: Memory) -> Iterator[float]:
     alarmed = any(note.alarm_since is not None for note in memory.workers.values())
     for worker_id, note in memory.workers.items():
         array = facts.policy.node_array(arrays.get(worker_id, ""))
-        if alarmed and note.heard_at is not None and array is not None:
-            yield note.heard_at + array.boot_timeout  # then it shows that alarms need not be
+        if alarmed and note.joined_at is not None and array is not None:
+            yield note.joined_at + array.boot_timeout  # then it shows that alarms need not be
         if note.alarm_since is not None and array is not None:
             yield note.alarm_since + array.boot_timeout
         elif note.idle_since is not None and array is not None:

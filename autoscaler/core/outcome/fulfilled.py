@@ -42,19 +42,19 @@ def _by_request(worker_id: str, worker: Worker | None, note: WorkerNote | None, 
         return True
     if note is None:
         return False
-    released = worker is not None and worker.ending is Ending.RELEASED and note.heard_at is not None
+    released = worker is not None and worker.ending is Ending.RELEASED and note.joined_at is not None
     return released or note.disabling in EXPECTED_ENDS
 
 
 def _failure(worker: Worker | None, note: WorkerNote | None, snapshot: Snapshot) -> Reason:
     message = worker.message if worker is not None else None
-    came_up = note is not None and note.heard_at is not None
+    came_up = note is not None and note.joined_at is not None
     if worker is not None and worker.failure is not None and not came_up:
         return because(Code.BOOT_FAILED, message=message)
     if note is not None and note.disabling is Disabling.BROKEN and note.quarantined is not None:
         return note.quarantined
     array = snapshot.policy.node_array(worker.node_array) if worker is not None else None
-    if note is not None and array is not None and note.heard_at is None and note.terminated_at is not None:
+    if note is not None and array is not None and note.joined_at is None and note.terminated_at is not None:
         code = Code.JOIN_TIMEOUT if note.disabling is Disabling.ENROL else Code.BOOT_TIMEOUT
         return because(code, limit_s=array.boot_timeout, message=message)
     return because(Code.GONE)
@@ -68,10 +68,10 @@ def empty_arrays(snapshot: Snapshot) -> tuple[str, ...]:
     used |= {note.bucket.node_array for note in notes if note.bucket is not None and not note.gone}
     used |= {node.node_array for node in snapshot.requests.nodes}
     # An array that a remaining array extends remains too.
-    kept = [entry for entry in snapshot.requests.arrays if entry.wanted or entry.name in used]
+    kept = [entry for entry in snapshot.requests.arrays if entry.requested or entry.name in used]
     used |= {entry.extends or "" for entry in kept}
     return tuple(
         definition.name
         for definition in snapshot.requests.arrays
-        if definition.dynamic and not definition.wanted and definition.name not in used
+        if definition.dynamic and not definition.requested and definition.name not in used
     )

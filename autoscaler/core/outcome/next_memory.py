@@ -27,7 +27,7 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
     def recent(events: Sequence[Event], window: float) -> list[Event]:
         return [event for event in events if now - event.at < window]
 
-    counted = max(HOUR, policy.brake.window)
+    counted = max(HOUR, policy.circuit_breaker.window)
     return Memory(
         passes=memory.passes + 1,
         workers={**facts.observed.missing, **{step.worker.worker.id: step.note for step in steps}},
@@ -35,7 +35,7 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         unable=demand.unable,
         details={**facts.recovery.details, **demand.details},
         swaps=decided.swaps.notes,
-        rests=tuple(facts.launch_context.backoffs),
+        backoffs=tuple(facts.launch_context.backoffs),
         stopped=facts.launch_context.stopped,
         failures_seen=max((failure.at for failure in snapshot.fleet.failures), default=memory.failures_seen),
         launches=(
@@ -45,13 +45,13 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         removals=(*recent(memory.removals, counted), *removed),
         quarantines=(*recent(memory.quarantines, WINDOW), *_quarantined(steps, now)),
         kills=(*recent(memory.kills, counted), *touched),
-        unhelpful=(*recent(memory.unhelpful, policy.brake.window), *decided.protection.helped_no_job),
-        quiet_since=facts.queues_empty_since,
-        hearing=track_silence(snapshot.cluster, memory.hearing, now),
-        looked_at=now,
-        asked=facts.recovery.asked,
+        unhelpful=(*recent(memory.unhelpful, policy.circuit_breaker.window), *decided.protection.helped_no_job),
+        queues_empty_since=facts.queues_empty_since,
+        silent_since=track_silence(snapshot.cluster, memory.silent_since, now),
+        observed_at=now,
+        lookups=facts.recovery.asked,
         held_back=facts.recovery.held_back,
-        brake=decided.brake,
+        circuit_breaker=decided.circuit_breaker,
         kills_stopped=decided.kills_stopped,
         owners=facts.owners,
         came_up=facts.came_up,
@@ -59,9 +59,9 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         trials=decided.protection.trials,
         protected=decided.protection.arrays,
         closed_since=decided.operations.closed_since,
-        suspicions=decided.unsatisfiable.notes,
+        unsatisfiable_jobs=decided.unsatisfiable.notes,
         waiting_notes=waiting.notes,
-        waiting_told_at=now if waiting.actions else memory.waiting_told_at,
+        waiting_written_at=now if waiting.actions else memory.waiting_written_at,
     )
 
 

@@ -53,7 +53,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
             facts.pass_context.now,
             wanted=facts.policy.job_context,
             blocked=facts.blocked,
-            others=frozenset((*facts.snapshot.memory.suspicions, *decided.unsatisfiable.notes)),
+            others=frozenset((*facts.snapshot.memory.unsatisfiable_jobs, *decided.unsatisfiable.notes)),
         )
     )
     memory = next_memory(facts, decided, waiting)

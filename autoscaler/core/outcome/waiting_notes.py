@@ -126,7 +126,7 @@ def with_failures(memory: Memory, failed: Iterable[tuple[Sequence[str], bool]]) 
     later = {int(job): AGAIN if refused else RETRY for jobs, refused in failed for job in jobs}
     if not later:
         return memory.waiting_notes
-    last = memory.waiting_told_at
+    last = memory.waiting_written_at
     return tuple(
         _notes(
             (job, replace(note, retry_at=note.at + later[job]) if note.at == last and job in later else note)
@@ -184,7 +184,7 @@ def _actions(changes: Mapping[tuple[bool, Reason], list[int]], waiting: Waiting)
     """As many commands as allowed now, removals first: a wrong text is worse than a missing one."""
     if waiting.blocked is not None or not waiting.cluster.context_allowed:
         return ()
-    if waiting.now - (waiting.memory.waiting_told_at or 0.0) < PAUSE:
+    if waiting.now - (waiting.memory.waiting_written_at or 0.0) < PAUSE:
         return ()
     parts = (
         TellWaiting(tuple(map(str, jobs[start : start + TOGETHER])), reason, over)

@@ -261,25 +261,25 @@ def _memory(memory: Memory, now: float, faults: list[Reason]) -> Memory:
         name: tuple(mended(event, f"an event of {event.node_array}", now, faults) for event in getattr(memory, name))
         for name in events
     }
-    able, hearing = memory.able_since, memory.hearing
+    able, silent_since = memory.able_since, memory.silent_since
     if not all_times(tuple(able.values())):
         faults.append(because(Code.CANNOT_BE_READ, what="the memory", value="able_since", why="no time"))
         able = dict(zip(able, times(tuple(able.values()), now), strict=True))
-    if not all_times(tuple(since for since in hearing.values() if since is not None)):
-        faults.append(because(Code.CANNOT_BE_READ, what="the memory", value="hearing", why="no time"))
-        hearing = {
-            name: now if since is not None and not 0 <= since <= LAST else since for name, since in hearing.items()
+    if not all_times(tuple(since for since in silent_since.values() if since is not None)):
+        faults.append(because(Code.CANNOT_BE_READ, what="the memory", value="silent_since", why="no time"))
+        silent_since = {
+            name: now if since is not None and not 0 <= since <= LAST else since for name, since in silent_since.items()
         }
     return replace(
         mended(memory, "the memory", now, faults),
         workers=_all(memory.workers, "memory of worker", now, faults),
         details=_all(memory.details, "memory of job", now, faults),
-        suspicions=_all(memory.suspicions, "memory of job", now, faults),
+        unsatisfiable_jobs=_all(memory.unsatisfiable_jobs, "memory of job", now, faults),
         held_back=_all(memory.held_back, "memory of job", now, faults),
         swaps=_all(memory.swaps, "memory of node array", now, faults),
-        rests=tuple(mended(one, f"a backoff of {one.bucket.instance_type}", now, faults) for one in memory.rests),
+        backoffs=tuple(mended(one, f"a backoff of {one.bucket.instance_type}", now, faults) for one in memory.backoffs),
         able_since=able,
-        hearing=hearing,
+        silent_since=silent_since,
         **counted,
     )
 

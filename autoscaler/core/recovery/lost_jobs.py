@@ -106,9 +106,9 @@ def job_places(cluster: Cluster, memory: Memory, gone: frozenset[str], oldest: f
         queues=cluster.queues,
         host_groups=cluster.host_groups,
         details={
-            job: detail for job, detail in {**memory.details, **cluster.details}.items() if detail.looked_at >= oldest
+            job: detail for job, detail in {**memory.details, **cluster.details}.items() if detail.read_at >= oldest
         },
-        queried=frozenset(memory.asked),
+        queried=frozenset(memory.lookups),
         held_back=memory.held_back,
     )
 
@@ -214,7 +214,7 @@ def holding(
         if isinstance(action, Hold):
             kept |= {job: HeldJob(where.alive(job), now) for job in action.jobs}
         elif isinstance(action, Reschedule):
-            kept |= {job: replace(kept[job], pushed_at=now) for job in action.jobs if job in kept}
+            kept |= {job: replace(kept[job], rescheduled_at=now) for job in action.jobs if job in kept}
         elif isinstance(action, Release):
             kept |= {job: replace(kept[job], released_at=now) for job in action.jobs if job in kept}
     return kept
@@ -245,10 +245,10 @@ def release_jobs(cluster: Cluster, memory: Memory, where: JobPlaces, retry_after
         is_held, runs = job.partition(".")[0] in held, job in where.places
         if is_held or _may_be_held_later(note, now, runs=runs):
             kept[job] = note
-        if not is_held or runs or note.pushed_at is None:
+        if not is_held or runs or note.rescheduled_at is None:
             continue
         recently = note.released_at is not None and now - note.released_at < retry_after
-        if not recently and _ended_everywhere(note, alive, waited=now - note.pushed_at >= wait_s):
+        if not recently and _ended_everywhere(note, alive, waited=now - note.rescheduled_at >= wait_s):
             ready.append(job)
     if not ready:
         return Releases(None, kept)

@@ -64,9 +64,9 @@ def recover_workers(
 def uncertain_jobs(observed: ObservedWorkers) -> tuple[Reason, ...]:
     """Jobs that are left alone although perhaps no process of theirs lives any more (rule 7)."""
     return tuple(
-        because(Code.JOBS_UNCERTAIN, jobs=worker.note.in_doubt, host=worker.name)
+        because(Code.JOBS_UNCERTAIN, jobs=worker.note.uncertain_jobs, host=worker.name)
         for worker in observed.workers
-        if worker.note.in_doubt
+        if worker.note.uncertain_jobs
     )
 
 

@@ -62,9 +62,9 @@ def boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float:
 def seen_boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float | None:
     """The longest time from the creation of a worker of this array to its first load report; None: none is known."""
     taken = [
-        worker.note.heard_at - worker.worker.created_at
+        worker.note.joined_at - worker.worker.created_at
         for worker in observed.workers
-        if worker.array == array and worker.note.heard_at is not None
+        if worker.array == array and worker.note.joined_at is not None
     ]
     return max((time for time in taken if 0 < time <= array.boot_timeout), default=None)
 

@@ -38,7 +38,7 @@ def in_force(policy: Policy, requests: Requests, present: Iterable[str] = (), bu
     dynamic = {name: entry for name, entry in definitions.items() if entry.dynamic and name not in roots}
     lost = {
         name: ArrayDefinition(
-            name, dynamic=True, extends=parent, group_cores=int(size) if size.isdecimal() else None, wanted=False
+            name, dynamic=True, extends=parent, group_cores=int(size) if size.isdecimal() else None, requested=False
         )
         for name in present
         for parent, _, size in (name.rpartition(GROUPS),)
@@ -46,7 +46,7 @@ def in_force(policy: Policy, requests: Requests, present: Iterable[str] = (), bu
     }
     called_for = {node.node_array for node in requests.nodes}
     dynamic = {
-        name: each if each.wanted else replace(each, wanted=name in called_for, keep_alive=())
+        name: each if each.requested else replace(each, requested=name in called_for, keep_alive=())
         for name, each in dynamic.items()
     }
     made = tuple(_dynamic(entry, {**dynamic, **lost}, own) for _, entry in sorted({**dynamic, **lost}.items()))
@@ -78,7 +78,7 @@ def _changed(array: NodeArrayPolicy, definition: ArrayDefinition | None) -> Node
     """An array of the settings, as live requests define it."""
     limits = replace(array.limits, max_own_workers=None, max_own_cores=None)
     plain = replace(array, machine_types=(), unknown_types=(), keep_alive=(), limits=limits)
-    return plain if definition is None or not definition.wanted else _defined(plain, definition)
+    return plain if definition is None or not definition.requested else _defined(plain, definition)
 
 
 def _as_offered(array: NodeArrayPolicy, settings: NodeArrayPolicy, buckets: Sequence[Bucket]) -> NodeArrayPolicy:
@@ -107,10 +107,10 @@ def _dynamic(
         name=entry.name,
         extends=root.name,
         limits=replace(array.limits, min_workers=0),
-        keep_alive=array.keep_alive if entry.wanted else (),
+        keep_alive=array.keep_alive if entry.requested else (),
         group_cores=entry.group_cores,
         group_count=entry.group_count,
-        wanted=entry.wanted,
+        requested=entry.requested,
     )
 
 

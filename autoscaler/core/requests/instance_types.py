@@ -12,7 +12,7 @@ from autoscaler.core.policy import NodeArrayPolicy
 def allowed_types(array: NodeArrayPolicy, buckets: Sequence[Bucket]) -> dict[str, InstanceType]:
     """The instance types that this node array may use, of those that the provider knows, available now or not."""
     known = {bucket.type.name: bucket.type for bucket in buckets if array.takes(bucket.key)}
-    if not array.wanted:
+    if not array.requested:
         return {}
     if array.machine_types:
         return {name: known[name] for name in array.machine_types if name in known}
@@ -41,7 +41,7 @@ def not_offered(array: NodeArrayPolicy, buckets: Sequence[Bucket]) -> tuple[str,
     types. Empty if any of them could be had at some time, or if the provider reports no types at all.
     """
     mine = [bucket for bucket in buckets if array.takes(bucket.key)]
-    types = allowed_types(replace(array, wanted=True), mine)
+    types = allowed_types(replace(array, requested=True), mine)
     if not types:
         return array.machine_types if mine else ()
     if any(bucket.type.name in types and bucket.key.price_type in array.price_types for bucket in mine):

@@ -65,7 +65,7 @@ def needs_of(requests: Requests, policy: Policy, now: float) -> dict[str, Need]:
             for target in live.targets
             if target.node_array == array.name and (target.count or target.cores)
         ]
-        if requested and array.wanted:
+        if requested and array.requested:
             found[array.name] = Need(
                 array.name,
                 workers=sum(target.count or 0 for _, target in requested),
@@ -92,7 +92,7 @@ def unknown_types(requests: Requests, policy: Policy) -> tuple[Reason, ...]:
         because(
             Code.TYPES_NOT_OFFERED,
             node_array=array.name,
-            asked=array.unknown_types,
+            requested=array.unknown_types,
             sets=tuple(live.name for live in requests.sets if array.name in _arrays_of(live)) or None,
         )
         for array in policy.node_arrays

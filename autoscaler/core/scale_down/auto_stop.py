@@ -40,7 +40,7 @@ def remember_stop_request(step: WorkerStep, stop_requests: Set[str], now: float)
         return step
     if worker.enabled_by_hand and step.action is None:
         return replace(step, note=replace(step.note, stop_undone=True))
-    return replace(step, note=replace(step.note, asked_at=now)) if worker.worker.group_id else step
+    return replace(step, note=replace(step.note, asked_to_stop_at=now)) if worker.worker.group_id else step
 
 
 def answers(steps: Iterable[WorkerStep], stop_requests: Set[str]) -> dict[str, tuple[AutoStopAnswer, Reason]]:

@@ -21,4 +21,4 @@ def queues_empty_since(
     )
     if reading.wanted or running:
         return None
-    return memory.quiet_since if memory.quiet_since is not None else now
+    return memory.queues_empty_since if memory.queues_empty_since is not None else now

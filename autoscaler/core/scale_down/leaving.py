@@ -71,7 +71,7 @@ class Departure:
         """
         worker, context = self.worker, self.pass_context
         by_command = worker.note.disabling in (Disabling.COMMAND, Disabling.STOP) and context.stopping is None
-        return self.revocable and by_command and worker.note.heard_at is not None and not worker.worker.group_id
+        return self.revocable and by_command and worker.note.joined_at is not None and not worker.worker.group_id
 
 
 def leave_further(worker: WorkerState, pass_context: PassContext, *, needed: Reason | None) -> WorkerStep:

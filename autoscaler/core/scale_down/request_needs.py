@@ -49,8 +49,13 @@ def stop_requests_of(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _still_asks(note: WorkerNote, since: float) -> bool:
-    asked_at, idle_since = note.asked_at, note.idle_since
-    return asked_at is not None and asked_at > since and idle_since is not None and idle_since <= asked_at
+    asked_to_stop_at, idle_since = note.asked_to_stop_at, note.idle_since
+    return (
+        asked_to_stop_at is not None
+        and asked_to_stop_at > since
+        and idle_since is not None
+        and idle_since <= asked_to_stop_at
+    )
 
 
 def read_request_needs(snapshot: Snapshot) -> RequestNeeds:
@@ -63,7 +68,7 @@ def read_request_needs(snapshot: Snapshot) -> RequestNeeds:
 
 def coming_for_requests(needs: RequestNeeds, snapshot: Snapshot, observed: ObservedWorkers) -> frozenset[str]:
     """Names of the coming supply that callers requested: jobs use other supply first."""
-    orders = {order.id for order in snapshot.fleet.orders if order.asked} | needs.service.ordered
+    orders = {order.id for order in snapshot.fleet.orders if order.for_requests} | needs.service.ordered
     if not orders and not needs.service.by_worker:
         return frozenset()
     coming = (worker.worker for worker in observed.workers if worker.coming)

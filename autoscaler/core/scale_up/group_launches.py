@@ -249,7 +249,7 @@ def _new(
         candidates += [LaunchSet((bucket,), option.workers) for bucket in buckets]
     if first is None:
         types = not_offered(array, launch_context.buckets) or array.machine_types
-        return capped or because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=types or None)
+        return capped or because(Code.NOTHING_TO_LAUNCH, node_array=array.name, requested=types or None)
     number = ledger.next_number(array)
     name, of_workers = kind_of(array)
     name = group_id(name, number, of_workers=of_workers)

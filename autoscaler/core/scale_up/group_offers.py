@@ -110,7 +110,9 @@ class Ledger:
         in the window, it may be larger.
         """
         room, done = self.group_context.launch_context.room_in_window(), sum(self.spent.values())
-        if room is None or (not done and room.count == self.group_context.launch_context.policy.brake.max_launches):
+        if room is None or (
+            not done and room.count == self.group_context.launch_context.policy.circuit_breaker.max_launches
+        ):
             return None
         return replace(room, count=max(room.count - done, 0))
 
@@ -196,7 +198,7 @@ def array_for(demand: Demand, root: NodeArrayPolicy, ledger: Ledger, waited: flo
 def _options(array: NodeArrayPolicy, ledger: Ledger, waited: float = float("inf")) -> tuple[LaunchOffer, ...]:
     """The options in the array's order of preference, without those that recently had too little."""
     launch_context, usage = ledger.group_context.launch_context, ledger.usage_of(array)
-    wanted_array = replace(array, wanted=True)
+    wanted_array = replace(array, requested=True)
     options, _ = launch_context.offers(
         wanted_array, usage, more=_group_backoffs(array, ledger.group_context), waited=waited
     )

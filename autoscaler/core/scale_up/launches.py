@@ -201,12 +201,12 @@ def _for_needs(
             found.append((array, ArrayLaunch(note=obstacle)))
             continue
         if array.unknown_types:
-            nothing = because(Code.NOTHING_TO_LAUNCH, node_array=name, asked=array.unknown_types)
+            nothing = because(Code.NOTHING_TO_LAUNCH, node_array=name, requested=array.unknown_types)
             found.append((array, ArrayLaunch(note=need.reason.then(nothing))))
             continue
         growth = size_requested(array, need.reason, _shortfall(need, there), usage[name], launch_context)
         if growth.launch is not None:
-            growth = replace(growth, launch=replace(growth.launch, asked=True))
+            growth = replace(growth, launch=replace(growth.launch, for_requests=True))
         found.append((array, growth))
         usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)
     return found

@@ -135,7 +135,7 @@ def _holding(facts: Facts, used: Set[str], to_enable: Set[str], going: Set[str])
     surplus = SurplusContext(
         facts.observed,
         outstanding(snapshot.fleet, snapshot.policy, snapshot.now),
-        frozenset(order.id for order in snapshot.fleet.orders if order.asked),
+        frozenset(order.id for order in snapshot.fleet.orders if order.for_requests),
         facts.pass_context,
         requests.service,
         used if snapshot.policy.queue_demand else None,

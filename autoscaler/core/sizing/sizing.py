@@ -76,7 +76,7 @@ class LaunchContext:
 
     def room_in_window(self) -> Room | None:
         """How many more launches the window of the circuit breaker allows."""
-        return launches_left_in_window(self.policy.brake, self.launches, self.now, self.resumed_at)
+        return launches_left_in_window(self.policy.circuit_breaker, self.launches, self.now, self.resumed_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +408,7 @@ def _nothing_note(
         reason = because(Code.LAUNCH_WANTED, workers=capped.wanted, type=capped.option.type.name)
         return reason.then(capped.cap)
     types = not_offered(array, launch_context.buckets) or array.machine_types
-    nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=types or None)
+    nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name, requested=types or None)
     disproved = (_no_use(entry, wants, array.rules) for entry in sized if _reported_of(entry.option, wants))
     others = (verdict.reason for verdict in refused if verdict.reason.code is not Code.BUCKET_NOT_ALLOWED)
     why = next(chain(disproved, others), None)

@@ -210,7 +210,7 @@ def allowed_by(
     """
     machines = tuple(there)
     alive = {name for name, _, _ in machines}
-    arrays = [array for array in policy.node_arrays if array.wanted or array.name in alive]
+    arrays = [array for array in policy.node_arrays if array.requested or array.name in alive]
     ranges = [range_of(array, buckets, cluster.complexes, machines) for array in arrays]
     return Allowed(ranges, cluster.complexes, _bare(persistent), _bare(present), _spreading(cluster))
 

@@ -98,9 +98,9 @@ def judge_job(job: int, case: Case, note: UnsatisfiableNote, runs: bool, context
     if now - since < context.apart:
         return _unproven(because(Code.CHECKED_AGAIN_LATER, again_at=since + context.apart), due=since + context.apart)
     finding = answer_to(job, note, context)
-    if finding is not None and finding.answer is Answer.POSSIBLE:
+    if finding is not None and finding.answer is Answer.SATISFIABLE:
         return _unproven(case.beside or because(Code.GRID_ENGINE_DISAGREES, said=finding.said))
-    if finding is not None and finding.answer is Answer.IMPOSSIBLE:
+    if finding is not None and finding.answer is Answer.UNSATISFIABLE:
         return Verdict(NextStep.ACT, because(Code.UNSATISFIABLE, said=finding.said))
     if note.asked_at is not None:
         again_at = note.asked_at + doubled_wait(note.asked, FIRST_PAUSE, LONGEST_PAUSE)

@@ -28,7 +28,7 @@ def conflict(demand: Demand, allowed: Allowed) -> Reason:
     if changes:
         first, *others = changes
         setting = (first.limit, first.node_array)
-        reason = reason.then(because(Code.WOULD_FIT_WITH_SETTING, ask=ask, limit_setting=setting, to=first.to))
+        reason = reason.then(because(Code.WOULD_FIT_WITH_SETTING, request=ask, limit_setting=setting, to=first.to))
         for other in others:
             setting = (other.limit, other.node_array)
             reason = reason.then(because(Code.SETTING_NEEDED_TOO, limit_setting=setting, to=other.to))
@@ -36,8 +36,8 @@ def conflict(demand: Demand, allowed: Allowed) -> Reason:
     lift = next(allowed.lifts(demand), None)
     if lift is not None:
         setting = (lift.limit, lift.node_array)
-        return reason.then(because(Code.WOULD_FIT_WITH_SETTING, ask=ask, limit_setting=setting, to=lift.to))
-    return reason if ask is None else reason.then(because(Code.WOULD_FIT_WITH_REQUEST, ask=ask))
+        return reason.then(because(Code.WOULD_FIT_WITH_SETTING, request=ask, limit_setting=setting, to=lift.to))
+    return reason if ask is None else reason.then(because(Code.WOULD_FIT_WITH_REQUEST, request=ask))
 
 
 def _conflict(demand: Demand, allowed: Allowed) -> Reason:
@@ -52,7 +52,7 @@ def _conflict(demand: Demand, allowed: Allowed) -> Reason:
         if not allowed.serves(alone) and allowed.serves(replace(demand, properties=others, exclusive=exclusive)):
             return because(
                 Code.NO_SUCH_HOST,
-                asked=shown_property(requested, allowed.complexes),
+                requested=shown_property(requested, allowed.complexes),
                 offered=_offered(requested, demand, allowed),
             )
     for name, amount in requested_amounts(demand):
@@ -93,15 +93,18 @@ def _of_resource(demand: Demand, name: str, amount: float, allowed: Allowed) -> 
     richest = max(hosts, key=lambda host: host.most_of(name), default=None)
     most = richest.most_of(name) if richest is not None else 0.0
     if not most:
-        return because(Code.NO_SUCH_RESOURCE, resource=name, asked=written(amount, kind))
+        return because(Code.NO_SUCH_RESOURCE, resource=name, requested=written(amount, kind))
     if richest is None or together <= most:
         return because(
-            Code.TOO_MUCH_TOGETHER, resource=name, asked=written(amount, kind), slots=demand.slots if per_slot else None
+            Code.TOO_MUCH_TOGETHER,
+            resource=name,
+            requested=written(amount, kind),
+            slots=demand.slots if per_slot else None,
         )
     return because(
         Code.TOO_MUCH_ON_ONE_HOST,
         resource=name,
-        asked=written(amount, kind),
+        requested=written(amount, kind),
         slots=demand.per_host if per_slot and together != amount else None,
         together=written(together, kind),
         largest=richest.name,

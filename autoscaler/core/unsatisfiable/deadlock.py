@@ -247,7 +247,7 @@ class _Ledger:
             self._acted.add(job)
             share.acts(first=first)
             self._touched.update([share.owner] * first)
-            mark = replace(mark, told=entry.case.reason)
+            mark = replace(mark, annotated=entry.case.reason)
             self._kept[job] = replace(mark, deleted_at=now) if deletes else replace(mark, held_at=now)
             groups.setdefault(reason, []).extend(self._tasks(entry.one))
         kind = Kill if answer is DeadlockAnswer.KILL else Hold
@@ -290,12 +290,17 @@ class _Ledger:
         for entry in self._entries:
             mark = self._kept.get(entry.one.job)
             # qmaster spools each `qalter` as a change of the job, so the same text is not written twice.
-            if mark is None or mark.since is None or mark.since == self._context.now or mark.told == entry.case.reason:
+            if (
+                mark is None
+                or mark.since is None
+                or mark.since == self._context.now
+                or mark.annotated == entry.case.reason
+            ):
                 continue
             if self._context.held_back is not None or not room:
                 continue
             room -= 1
-            self._kept[entry.one.job] = replace(mark, told=entry.case.reason)
+            self._kept[entry.one.job] = replace(mark, annotated=entry.case.reason)
             groups.setdefault(entry.case.reason, []).append(str(entry.one.job))
         self._actions += [Annotate(tuple(jobs), reason) for reason, jobs in groups.items()]
 
@@ -311,7 +316,7 @@ class _Ledger:
                     continue
                 case = self._context.prover.case(part.ask)
                 self._kept[job] = mark = replace(mark, held=True)
-                self._reasons[job] = because(Code.UNSATISFIABLE_HELD).then(mark.told or case.reason)
+                self._reasons[job] = because(Code.UNSATISFIABLE_HELD).then(mark.annotated or case.reason)
                 # `qalter -w v` does not judge a held job, so no answer of Grid Engine is awaited.
                 reason = self._release(case, mark)
                 if reason is not None:
@@ -333,7 +338,7 @@ class _Ledger:
 
     def withdraw(self, possible: Iterable[CategoryPart]) -> None:
         """Replace the text in a job's context if it no longer holds."""
-        reported = {job for job, mark in self._context.notes.items() if mark.told is not None} - self._kept.keys()
+        reported = {job for job, mark in self._context.notes.items() if mark.annotated is not None} - self._kept.keys()
         if not reported or self._context.held_back is not None:
             return
         found = list(dict.fromkeys(job for part in possible for job in part.jobs if job in reported))[:ANNOTATED]
@@ -349,4 +354,4 @@ class _Ledger:
 
 
 def _matters(mark: UnsatisfiableNote) -> bool:
-    return mark.told is not None or mark.held_at is not None or mark.spared
+    return mark.annotated is not None or mark.held_at is not None or mark.spared

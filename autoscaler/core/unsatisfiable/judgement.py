@@ -39,7 +39,7 @@ def judge_unsatisfiable(
     several_owners: bool = False,
 ) -> DeadlockVerdicts:
     """Judge the jobs for which no launch could ever help."""
-    brake = snapshot.policy.brake
+    circuit_breaker = snapshot.policy.circuit_breaker
     candidates = [
         Candidate(job, part.ask, part.oldest, result.refusal)
         for parts, result in zip(reading.counted, results, strict=True)
@@ -53,10 +53,10 @@ def judge_unsatisfiable(
         if part.reason is not None and part.reason.code in _BEYOND_CELL
         for job in part.jobs
     ]
-    if not candidates and not snapshot.memory.suspicions:
+    if not candidates and not snapshot.memory.unsatisfiable_jobs:
         return DeadlockVerdicts()
     held = [part for part in reading.uncounted if part.reason is not None and part.reason.code in _HELD]
-    held = [part for part in held if not snapshot.memory.suspicions.keys().isdisjoint(part.jobs)]
+    held = [part for part in held if not snapshot.memory.unsatisfiable_jobs.keys().isdisjoint(part.jobs)]
     possible = (
         part for parts, result in zip(reading.counted, results, strict=True) if result.refusal is None for part in parts
     )
@@ -68,13 +68,13 @@ def judge_unsatisfiable(
         prover=prover,
         answer=snapshot.policy.deadlock,
         findings=snapshot.evidence.answers,
-        notes=snapshot.memory.suspicions,
+        notes=snapshot.memory.unsatisfiable_jobs,
         now=snapshot.now,
         owner=owner,
         owners={job: owner(part.ask) for part in reading.parts for job in part.jobs},
-        done=by_owner(snapshot.memory.kills, brake.window, snapshot.now, snapshot.overrides.resumed_at),
-        most=brake.max_kills if several_owners else None,
-        window=brake.window,
+        done=by_owner(snapshot.memory.kills, circuit_breaker.window, snapshot.now, snapshot.overrides.resumed_at),
+        most=circuit_breaker.max_kills if several_owners else None,
+        window=circuit_breaker.window,
         held_back=held_back,
     )
     return judge_jobs(candidates, held, possible, context)

@@ -180,11 +180,11 @@ class Prover:
         for demand in demands:
             ranges = self.most.of(demand)
             if not ranges:
-                return because(Code.NO_INSTANCE_TYPE, node_array=", ".join(sorted(demand.pools)), asked=None)
+                return because(Code.NO_INSTANCE_TYPE, node_array=", ".join(sorted(demand.pools)), requested=None)
             for each in ranges:
                 if not each.known:
                     type_name = each.array.family or each.array.instance_type
-                    return because(Code.NO_INSTANCE_TYPE, node_array=each.array.name, asked=type_name or None)
+                    return because(Code.NO_INSTANCE_TYPE, node_array=each.array.name, requested=type_name or None)
                 if not each.kinds:
                     return because(Code.NO_WORKER_ALLOWED, node_array=each.array.name)
         return None

@@ -25,7 +25,7 @@ def failed_to_join(worker: Worker, note: WorkerNote, fleet: Fleet, *, known: boo
     """
     if worker.failure is None or worker.state not in _ENDED:
         return False
-    if note.heard_at is not None or note.terminated_at is not None:
+    if note.joined_at is not None or note.terminated_at is not None:
         return False
     return known or any(order.id == worker.order_id for order in fleet.orders)
 

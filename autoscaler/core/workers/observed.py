@@ -180,7 +180,7 @@ class _Observation:
         if host.heard:
             return None
         known = before.silent_s if before else None
-        return counted_silence(known, self.memory.looked_at, self.now, any_reporting=self.any_reporting)
+        return counted_silence(known, self.memory.observed_at, self.now, any_reporting=self.any_reporting)
 
     def still_missing(
         self, worker: Worker, host: ExecutionHost | None, note: WorkerNote, array: NodeArrayPolicy | None
@@ -242,7 +242,7 @@ def _machine(
         missing_values=missing,
     )
     if state.in_service and host is not None and array is not None and not host.busy:
-        note = _idle(note, array, now, observation.memory.looked_at, alarm=in_alarm(host, array.queue))
+        note = _idle(note, array, now, observation.memory.observed_at, alarm=in_alarm(host, array.queue))
     else:
         note = replace(note, idle_since=None, alarm_since=None)
     if host is not None and not state.coming and (host.busy or (host.heard and has_slots(host) and not disabled(host))):
@@ -273,7 +273,7 @@ def _as_listed(observation: _Observation, worker: Worker, before: WorkerNote | N
 
 def _without_host(seen: WorkerNote, worker: Worker, name_held: Condition | None) -> WorkerNote:
     """The note of a machine that is no execution host."""
-    had = seen.host is not None and (seen.heard_at is not None or not worker.exists)
+    had = seen.host is not None and (seen.joined_at is not None or not worker.exists)
     enrolling = worker.exists and seen.disabling is Disabling.ENROL and seen.retired_at is None
     left = not enrolling and (seen.left or (name_held is None and had))
     name = seen.host or (worker.name if seen.only_ended else None)
@@ -295,12 +295,12 @@ def _with_host(
         silent_s=observation.silence(before, host),
         left=False,
         on_their_way=_on_their_way(host, seen, successor, lives=worker.exists),
-        in_doubt=tuple(sorted(observation.claims.in_doubt(worker, host))) if worker.exists else (),
+        uncertain_jobs=tuple(sorted(observation.claims.uncertain_jobs(worker, host))) if worker.exists else (),
     )
     if enrols_itself:
         if observation.maybe_disabled_by_person(worker, host, array):
             # It joined before, reporting or not: when it reports again, it must not count as a worker that joins now.
-            seen = replace(seen, heard_at=observation.now)
+            seen = replace(seen, joined_at=observation.now)
         else:
             seen = _enrolled_by_image(seen, host, observation.now)
     elif (worker.exists and before is None and cut_short(worker, host, array)) or _made_by_others(
@@ -323,7 +323,7 @@ def _made_by_others(
     ours = note.enrolling_since is not None or note.disabling is not None or note.retired_at is not None
     if ours or not (worker.ready and host.heard and _without_queue(host, array)):
         return False
-    return bool(host.instances) or (known and note.heard_at is None)
+    return bool(host.instances) or (known and note.joined_at is None)
 
 
 def _without_queue(host: ExecutionHost, array: NodeArrayPolicy | None) -> bool:
@@ -337,7 +337,9 @@ def _enabled_by_hand(seen: WorkerNote, note: WorkerNote) -> bool:
     return undone and seen.seen_disabled and seen.enabled_at is None
 
 
-def _idle(note: WorkerNote, array: NodeArrayPolicy, now: float, looked_at: float | None, *, alarm: bool) -> WorkerNote:
+def _idle(
+    note: WorkerNote, array: NodeArrayPolicy, now: float, observed_at: float | None, *, alarm: bool
+) -> WorkerNote:
     """The note of an empty worker in service. In alarm no job could have started there, so its idle time does not grow,
     unless the alarm lasts longer than boots and jobs that just ended may cause.
     """
@@ -346,7 +348,7 @@ def _idle(note: WorkerNote, array: NodeArrayPolicy, now: float, looked_at: float
         return replace(note, idle_since=idle, alarm_since=None)
     since = note.alarm_since if note.alarm_since is not None else now
     if note.idle_since is not None and now - since < array.boot_timeout:
-        idle = min(idle + max(now - (looked_at if looked_at is not None else now), 0.0), now)
+        idle = min(idle + max(now - (observed_at if observed_at is not None else now), 0.0), now)
     return replace(note, idle_since=idle, alarm_since=since)
 
 
@@ -364,7 +366,7 @@ def _enrolled_by_image(note: WorkerNote, host: ExecutionHost, now: float) -> Wor
     """The note with the mark of enrolment, if the worker reports for the first time or not yet: its image may disable
     the host only after it enrolled it.
     """
-    if note.disabling is not None or note.heard_at is not None or (host.busy and not disabled(host)):
+    if note.disabling is not None or note.joined_at is not None or (host.busy and not disabled(host)):
         return note
     return replace(note, disabled_at=now, disabling=Disabling.ENROL)
 
@@ -373,8 +375,8 @@ def _seen_host(
     note: WorkerNote, host: ExecutionHost, queue: str | None, now: float, *, half_enrolled: bool = False
 ) -> WorkerNote:
     """The note after an observation of its execution host. `queue`: its node array's."""
-    if host.heard and note.heard_at is None:
-        note = replace(note, heard_at=now)
+    if host.heard and note.joined_at is None:
+        note = replace(note, joined_at=now)
     if note.disabling is None:
         return replace(note, retired_at=None, empty_since=None, disabled_queues=())
     shut = {each.queue for each in host.instances if "d" in each.states}
@@ -405,7 +407,7 @@ def _seen_enabled(
     enabled by neither us nor a person. Only a queue that was seen disabled since the mark can have been enabled.
     """
     enrolled = note.disabling is Disabling.ENROL
-    if half_enrolled or (enrolled and note.heard_at is None):  # a person enabled it, but it has yet to join
+    if half_enrolled or (enrolled and note.joined_at is None):  # a person enabled it, but it has yet to join
         return note
     still, opened = shut - set(note.left_disabled), enabled & set(note.disabled_queues)
     if own in still and not (note.enabled_at is not None and opened):

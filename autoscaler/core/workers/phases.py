@@ -174,7 +174,7 @@ def _on_older_host(seen: WorkerFacts) -> bool:
         return False
     if note.disabling is not None or note.fenced_at is not None or note.retired_at is not None:
         return False
-    if array is None or note.heard_at is not None or not seen.worker.exists or seen.worker.failure is not None:
+    if array is None or note.joined_at is not None or not seen.worker.exists or seen.worker.failure is not None:
         return False
     return seen.worker.state is MachineState.PENDING or seen.now - seen.worker.created_at < array.boot_timeout
 
@@ -234,7 +234,7 @@ def _disabled_by_hand(seen: WorkerFacts) -> bool:
     if host is None or not host.instances or seen.marked is not None:
         return False
     own = [each for each in host.instances if array is None or each.queue == array.queue]
-    if not own and seen.before is not None and seen.note.heard_at is None:
+    if not own and seen.before is not None and seen.note.joined_at is None:
         return False  # it never was in service, so nobody can have taken it out
     return disabled(host) or any("d" in each.states for each in own)
 
@@ -309,7 +309,7 @@ def _way_in_began(seen: WorkerFacts) -> float:
     Grid Engine, its time begins anew too.
     """
     note, made = seen.note, seen.worker.created_at
-    if note.heard_at is not None:
+    if note.joined_at is not None:
         begun = note.disabled_at if note.enrolling_since is None else note.enrolling_since
         return begun if begun is not None else seen.now
     return note.first_seen if seen.array is not None and note.first_seen - made >= seen.array.boot_timeout else made
@@ -466,7 +466,7 @@ CONDITIONS: tuple[ConditionRow, ...] = (
     ConditionRow(
         Condition.JOINED,
         _joined,
-        lambda seen: seen.note.heard_at,
+        lambda seen: seen.note.joined_at,
         "It is complete, up and reports, but still disabled.",
     ),
     ConditionRow(Condition.FAILED, _failed, _never, "Its provider says that it never comes up."),

@@ -94,7 +94,7 @@ class PassContext:
             return because(Code.KEPT_BY_COMMAND)
         # Rules and requests keep only workers that came up once, and only until a person removes them: a person cannot
         # take a rule back.
-        if self.overrides.stop is not None or named_in(self.overrides.drain, worker) or worker.note.heard_at is None:
+        if self.overrides.stop is not None or named_in(self.overrides.drain, worker) or worker.note.joined_at is None:
             return None
         if worker.array is not None and worker.array.keep_alive:
             return because(Code.KEPT_BY_REQUEST, node_array=worker.array.name, sets=worker.array.keep_alive)

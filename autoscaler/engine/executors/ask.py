@@ -12,7 +12,7 @@ from autoscaler.store.journal import Outcome, Result
 
 def ask(action: AskGridEngine, context: ExecutionContext) -> Outcome:
     """A missing answer is stored as well: a later plan then knows that and when Grid Engine was asked."""
-    asked = context.scheduler.ask([question.job for question in action.questions], action.phantoms)
+    asked = context.scheduler.ask([question.job for question in action.questions], action.probe_hosts)
     at = context.clock()
     findings = [
         Finding(question.job, question.fingerprint, at, *asked.answers[question.job]) for question in action.questions
@@ -26,4 +26,4 @@ def ask(action: AskGridEngine, context: ExecutionContext) -> Outcome:
     return Outcome(action, Result.DONE if answered else Result.FAILED, "; ".join(filter(None, (summary, *trouble))))
 
 
-_WORDS = ((Answer.IMPOSSIBLE, "impossible"), (Answer.POSSIBLE, "possible"), (Answer.NONE, "unanswered"))
+_WORDS = ((Answer.UNSATISFIABLE, "impossible"), (Answer.SATISFIABLE, "possible"), (Answer.NONE, "unanswered"))

@@ -40,9 +40,9 @@ def request_offers(record: OrderRecord, context: ExecutionContext) -> tuple[Resu
         # An earlier call under this token got no answer: the order may have been made. `Throttled` and `Refused` leave
         # that open, since they speak of this call alone. The same token gives the same workers, so an order that was
         # made is not answered by a shortfall.
-        in_doubt = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
+        uncertain_jobs = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
         try:
-            order = replace(order, asked_before=True) if in_doubt else _with_choices(order, context)
+            order = replace(order, asked_before=True) if uncertain_jobs else _with_choices(order, context)
             if not context.store.journal.send(order, number, context.clock(), offer=offer):
                 return Result.FAILED, "given up before it was requested"
             launched = context.provider.launch(order)
@@ -52,7 +52,7 @@ def request_offers(record: OrderRecord, context: ExecutionContext) -> tuple[Resu
             return Result.UNDER_WAY, str(error)
         except (Throttled, Refused) as error:
             throttled = isinstance(error, Throttled)
-            if in_doubt:
+            if uncertain_jobs:
                 return Result.UNDER_WAY, str(error)
             _close(record, order, error, order.buckets[:1] if throttled else order.buckets, context)
             if given:
@@ -86,7 +86,7 @@ def recover(record: OrderRecord, listed: Sequence[Worker], context: ExecutionCon
     offers of the set are still to be requested, only the one without an answer is accepted, and the order stays open.
     """
     attempt, new = _unanswered(record, listed)
-    if attempt is None or len(new) < attempt.asked.count:
+    if attempt is None or len(new) < attempt.launch_order.count:
         return False
     ends_set = record.ends_set(record.due)
     _accept(attempt.token, new, context, ends_set=ends_set)
@@ -109,7 +109,7 @@ def give_up(record: OrderRecord, listed: Sequence[Worker], context: ExecutionCon
     attempt, new = _unanswered(record, listed)
     if attempt is not None and new:
         _accept(attempt.token, new, context, ends_set=True)
-        return f"no answer; the listing shows {len(new)} of {attempt.asked.count}"
+        return f"no answer; the listing shows {len(new)} of {attempt.launch_order.count}"
     message = "the provider gave no answer" if record.attempts else "never requested"
     context.store.journal.close_order(record.id, message, context.clock())
     return message
@@ -123,7 +123,7 @@ def _accept(token: str, listed: Sequence[Worker], context: ExecutionContext, *, 
 def _request_of(record: OrderRecord, number: int, place: int, context: ExecutionContext) -> LaunchOrder:
     for attempt in record.attempts:
         if (attempt.candidate, attempt.offer) == (number, place):
-            return attempt.asked
+            return attempt.launch_order
     offer = record.candidates[number].offers[place]
     return LaunchOrder(
         token=f"{record.id}-{number}" + (f"-{place}" if place else ""),

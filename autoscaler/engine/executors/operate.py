@@ -16,7 +16,7 @@ def operate(action: Restart | Reimage, context: ExecutionContext) -> Outcome:
 
     Raises ProviderError; the store has the result in any case.
     """
-    provider, operations = context.provider, context.store.verbs
+    provider, operations = context.provider, context.store.node_operations
     if not operations.begin(action.kind, action.worker_id, context.clock()):
         return Outcome(action, Result.REFUSED, "it was done before, or the request was withdrawn")
     message = "not done: the provider raised an error that its contract does not allow"

@@ -9,8 +9,8 @@ HEADING = "Rules"
 
 ROWS = {
     Code.LACKS_RESOURCE: Row("it has no {resource}", remedy="Give it one by a default resource, or correct the name."),
-    Code.RESOURCE_SHORT: Row("of {resource} it has {left} left of {whole}, and {asked} is requested"),
-    Code.RESOURCE_DIFFERS: Row("its {resource} is {value}, and {asked} is requested"),
+    Code.RESOURCE_SHORT: Row("of {resource} it has {left} left of {whole}, and {requested} is requested"),
+    Code.RESOURCE_DIFFERS: Row("its {resource} is {value}, and {requested} is requested"),
     Code.NO_ALTERNATIVE: Row(
         "it meets no alternative of {count}", remedy="The lines below say for each alternative why not."
     ),
@@ -25,10 +25,10 @@ ROWS = {
     Code.IN_NO_PLACEMENT_GROUP: Row("it is in no placement group, and must be in one"),
     Code.NEVER: Row("{message}", remedy="The message is the rule's own."),
     Code.SHARED_SHORT: Row(
-        "of {resource}, which all share, {left} of {whole} are left, and {asked} is requested",
+        "of {resource}, which all share, {left} of {whole} are left, and {requested} is requested",
         remedy="Provide more of it, or run fewer jobs at a time: more workers would not help.",
     ),
-    Code.SHARED_DIFFERS: Row("the shared resource {resource} is {value}, and the constraint requires {asked}"),
+    Code.SHARED_DIFFERS: Row("the shared resource {resource} is {value}, and the constraint requires {requested}"),
     Code.NONE_LEFT: Row("no more of it is available"),
     Code.RULES_FORBID: Row(
         "the rules allow no worker that is available ({places})",

@@ -218,8 +218,8 @@ ROWS = {
         remedy="`qalter -l` requests it; or allow types without it; or make it requestable YES: `qconf -mc`.",
     ),
     Code.NO_INSTANCE_TYPE: Row(
-        "the provider knows no instance type for workers of {node_array}[; {asked} is set]",
-        short="no instance type[ {asked}]",
+        "the provider knows no instance type for workers of {node_array}[; {requested} is set]",
+        short="no instance type[ {requested}]",
         remedy="Set `CP_CAP_AUTOSCALE_INSTANCE_TYPE`, or a hybrid cluster's `CP_CAP_AUTOSCALE_HYBRID_FAMILY`, to what "
         "the provider's catalogue has.",
         needs_person=True,
@@ -263,12 +263,12 @@ ROWS = {
         "these very names); submit without `-ar` what may run elsewhere.",
     ),
     Code.TOO_MUCH_FOR_QUOTA: Row(
-        "it requests {resource}={asked}, more than the quota {quota} ({limit}) ever gives",
+        "it requests {resource}={requested}, more than the quota {quota} ({limit}) ever gives",
         short="more than a quota gives",
         remedy="Ask for less (`qalter`), or change the rule: `qconf -srqs` shows it, `qconf -mrqs` changes it.",
     ),
     Code.TOO_MUCH_FOR_CELL: Row(
-        "it requests {resource}={asked}[ for its {slots} slots together]; the whole cell has {most}",
+        "it requests {resource}={requested}[ for its {slots} slots together]; the whole cell has {most}",
         short="more than the cell has",
         remedy="`qalter -l` asks for less (name all requests again); or raise what the cell has: `qconf -me global`.",
     ),

@@ -27,7 +27,7 @@ ROWS = {
         short="wanted {workers}",
     ),
     Code.NOTHING_TO_LAUNCH: Row(
-        "{node_array} has no instance type that can be launched for it[; requested: {asked}]",
+        "{node_array} has no instance type that can be launched for it[; requested: {requested}]",
         remedy="`sge-autoscaler plan` shows the cause for each instance type.",
     ),
     Code.CAPPED: Row(
@@ -45,7 +45,8 @@ ROWS = {
     Code.LAUNCH_RATE_LIMIT: Row(
         "at most {most} launches within {window_s}; the rest waits",
         short="paced",
-        remedy="Faster: raise `CP_CAP_AUTOSCALE_BRAKE_LAUNCHES`; now: `sge-autoscaler resume` begins the window anew.",
+        remedy="Faster: raise `CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_LAUNCHES`; now: `sge-autoscaler resume` begins the "
+        "window anew.",
     ),
     Code.BATCH_DELAY: Row(
         "{node_array} launched less than {delay_s} ago",

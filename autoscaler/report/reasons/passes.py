@@ -12,7 +12,7 @@ ROWS = {
     Code.CIRCUIT_BREAKER: Row(
         "{count} {what} within {window_s} are more than the {most} allowed; the circuit breaker stops launches and "
         "removals until `sge-autoscaler resume`",
-        short="brake",
+        short="circuit breaker",
         remedy="Find the cause, then `sge-autoscaler resume`.",
     ),
     Code.KILLS_STOPPED: Row(

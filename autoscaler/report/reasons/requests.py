@@ -27,8 +27,8 @@ ROWS = {
         remedy="Request an array of the settings, or create it: `Dynamic: True`.",
     ),
     Code.TYPES_NOT_OFFERED: Row(
-        "the provider offers nothing of what is requested for {node_array}: {asked}[; requested by {sets}]; requests "
-        "get no worker of it, jobs get what the settings allow",
+        "the provider offers nothing of what is requested for {node_array}: {requested}[; requested by {sets}]; "
+        "requests get no worker of it, jobs get what the settings allow",
         remedy="Ask again with a `MachineType` that `sge-autoscaler buckets --all` lists, at a price type that it has "
         "there (`Interruptible`).",
     ),

@@ -25,29 +25,29 @@ ROWS = {
         remedy="`qalter -pe PE SLOTS JOB` asks for fewer; or raise the cap that is named.",
     ),
     Code.TOO_MUCH_ON_ONE_HOST: Row(
-        "it requests {resource}={asked}[ for each of {slots} slots, {together} together,] on one host; the most "
+        "it requests {resource}={requested}[ for each of {slots} slots, {together} together,] on one host; the most "
         "allowed is {largest} with {most}",
         short="too much on one host",
         remedy="`qalter -l` asks for less (name all requests again); or allow larger types.",
     ),
     Code.TOO_MUCH_TOGETHER: Row(
-        "it requests {resource}={asked}[ for each of {slots} slots], more than all allowed hosts have together",
+        "it requests {resource}={requested}[ for each of {slots} slots], more than all allowed hosts have together",
         short="too much together",
         remedy="`qalter -l` asks for less (name all requests again); or raise the cap that is named.",
     ),
     Code.NO_SUCH_RESOURCE: Row(
-        "it requests {resource}={asked}, which no allowed worker has",
+        "it requests {resource}={requested}, which no allowed worker has",
         short="no such resource",
         remedy="`qalter -l` asks without it; or allow types that have it.",
     ),
     Code.NO_SUCH_HOST: Row(
-        "it requests a host with {asked}; no allowed worker is such a host[ (they have {offered})]",
+        "it requests a host with {requested}; no allowed worker is such a host[ (they have {offered})]",
         short="no such host",
         remedy="Change the request by `qalter -l`, or allow instance types that meet it.",
     ),
-    Code.WOULD_FIT_WITH_SETTING: Row("[request `{ask}` or ]set {limit_setting}[ to {to}]"),
+    Code.WOULD_FIT_WITH_SETTING: Row("[request `{request}` or ]set {limit_setting}[ to {to}]"),
     Code.SETTING_NEEDED_TOO: Row("and {limit_setting} to {to} as well"),
-    Code.WOULD_FIT_WITH_REQUEST: Row("request `{ask}`"),
+    Code.WOULD_FIT_WITH_REQUEST: Row("request `{request}`"),
     Code.UNPROVEN: Row(
         "not proven unsatisfiable: left alone", remedy="The line below says why; `qdel JOB` if you know better."
     ),
@@ -116,7 +116,7 @@ ROWS = {
         "{most} jobs of {owner} were deleted or held within {window_s}: further ones are left alone until some of that "
         "time has passed",
         short="enough jobs of {owner} were deleted or held",
-        remedy="Nothing: it goes on by itself. `CP_CAP_AUTOSCALE_BRAKE_KILLS` sets the number.",
+        remedy="Nothing: it goes on by itself. `CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_KILLS` sets the number.",
     ),
     Code.RELEASED_BY_HAND: Row("a person released it after the autoscaler had held it", remedy="It is not held again."),
     Code.SATISFIABLE_AGAIN: Row("workers that are allowed now could run it", short="satisfiable again"),
