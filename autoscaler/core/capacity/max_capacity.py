@@ -22,6 +22,7 @@ from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.amounts import shown_property, written
 from autoscaler.core.placement.hosts import host_values_of
+from autoscaler.core.placement.master_queues import MASTER
 from autoscaler.core.placement.placement import PLENTY, place, requested_amounts
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.instance_types import allowed_types
@@ -123,7 +124,10 @@ class MaxCapacity:
 
 def _besides(demand: Demand, complexes: Mapping[str, Complex]) -> tuple[str, ...]:
     """What it asks for besides slots: no type may have that."""
-    amounts = (f"{name}={written(amount, _type(name, complexes))}" for name, amount in requested_amounts(demand))
+    amounts = (
+        name if name.startswith(MASTER) else f"{name}={written(amount, _type(name, complexes))}"
+        for name, amount in requested_amounts(demand)
+    )
     properties = (shown_property(each, complexes) for each in demand.properties)
     return (*amounts, *properties, *(("the host for itself",) if demand.exclusive else ()))
 

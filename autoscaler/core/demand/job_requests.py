@@ -17,9 +17,10 @@ from autoscaler.core.model.cluster import BATCH, Cluster, Complex, Consumable, J
 from autoscaler.core.model.complexes import TOO_MUCH, amount, by_any_name, canonical, matches, satisfies
 from autoscaler.core.model.demand_vector import Amounts, Demand, Property
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.placement.hosts import HOSTNAME, NEW_HOST
+from autoscaler.core.placement.hosts import HOSTNAME
+from autoscaler.core.placement.master_queues import master_request
 from autoscaler.core.placement.placement import SLOTS
-from autoscaler.core.placement.queue_instances import forced_in, queue_at
+from autoscaler.core.placement.queue_instances import NEW_HOST, forced_in, queue_at
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.values import fault_of_request
 from autoscaler.core.requests.arrays import GROUPS
@@ -116,6 +117,13 @@ class RequestReader:
         if isinstance(resources, Reason):
             return resources
         candidates, pins = self._named_queues(ask, resources)
+        master = master_request(ask)
+        if master is not None and master.name in self._cluster.masters:
+            of_master = self._named(ask.master_queues)
+            candidates |= of_master
+            pins = pins if pins is None or self._anywhere(ask.master_queues) else (*pins, *_places(ask.master_queues))
+        else:
+            master, of_master = None, frozenset[str]()
         if not any(self._policy.queue(name) for name in candidates):
             return self._foreign(ask.queues or tuple(resources.queues), candidates)
         if ask.master_queues and not any(self._policy.queue(name) for name in self._named(ask.master_queues)):
@@ -127,11 +135,15 @@ class RequestReader:
         if isinstance(spread, Reason):
             return spread
         pe, slots, per_host, pools, together = spread
+        if master is not None and pools.isdisjoint(of_master):
+            return because(Code.UNKNOWN_PE, pe=ask.pe, slots=ask.slots_min, queues=ask.master_queues)
         launches = tuple(
             queue.name
             for queue in self._policy.queues
-            if queue.name in pools and (queue.default or ask.queues or resources.queues)
+            if queue.name in pools and (queue.default or ask.queues or resources.queues or queue.name in of_master)
         )
+        # A worker for its master task first: without one no other helps.
+        launches = tuple(sorted(launches, key=lambda name: name not in of_master)) if of_master else launches
         if not launches:
             ours = {self._queues[pool].name for pool in pools if self._policy.queue(pool)}
             return because(Code.QUEUE_NOT_NAMED, queues=tuple(sorted(ours)))
@@ -143,9 +155,16 @@ class RequestReader:
         expression, new_hosts_too = pinned
         if expression:
             resources.properties.append(Property(HOSTNAME, "==", expression))
+        demand = self._demand(resources, pools, slots, per_host)
+        if master is not None:
+            demand = replace(
+                demand,
+                per_job=tuple(sorted((*demand.per_job, (master.name, 1)))),
+                assumed=tuple(sorted((*demand.assumed, *(((master.alone, 1),) if ask.queues else ())))),
+            )
         return ReadRequest(
             demand=replace(
-                self._demand(resources, pools, slots, per_host),
+                demand,
                 together=together,
                 names=frozenset(entry.name for entry in self._forced & self._requested(ask)),
             ),
@@ -240,7 +259,11 @@ class RequestReader:
             names = frozenset(pool for pool in names if matches(expression, self._queues[pool].name))
         if anywhere or not ask.queues:
             return names, None
-        return names, tuple(request.partition("@")[2] for request in ask.queues)
+        return names, _places(ask.queues)
+
+    def _anywhere(self, requests: Iterable[str]) -> bool:
+        """Whether one of these names no host."""
+        return any(map(self._names_no_host, requests))
 
     def _names_no_host(self, request: str) -> bool:
         part = request.partition("@")[2]
@@ -481,6 +504,11 @@ class RequestReader:
         if any(matches(expression, host) for host in self._our_hosts):
             return expression, False
         return because(Code.FOREIGN_HOST, hosts=tuple(expressions))
+
+
+def _places(requests: Iterable[str]) -> tuple[str, ...]:
+    """The host parts of requests for queues (`main.q@w1`)."""
+    return tuple(request.partition("@")[2] for request in requests)
 
 
 def _takes_any_group(requested: str, base: str, policy: Policy) -> bool:

@@ -390,6 +390,8 @@ class Cluster:
     """Set by `queue_instances`: queues with the values of their instances, without overrides. A queue's name stands for
     its instances on new workers, a queue domain for others.
     """
+    masters: frozenset[str] = frozenset()
+    """Set by `queue_instances`: requests for the queue of the master task that its queue instances have amounts for."""
     configuration_read: bool = False
     """Whether queues and host groups were read: then one that is not among them does not exist."""
     context_allowed: bool = True

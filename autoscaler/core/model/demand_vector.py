@@ -66,8 +66,8 @@ class CategoryDemand:
     tasks: tuple[int, ...] = ()
     """Parallel to `asks`: how many tasks each has."""
     launches: tuple[str, ...] = ()
-    """Autoscaled queues that may launch workers for it, in policy order. Empty: it keeps workers that can serve it, but
-    launches none.
+    """Autoscaled queues that may launch workers for it, in policy order, those of its master task first. Empty: it keeps
+    workers that can serve it, but launches none.
     """
     withheld: Reason | None = None
     """Why no queue launches for it."""

@@ -19,7 +19,7 @@ from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.amounts import configured
 from autoscaler.core.placement.constraint_effects import Given, as_text, given_to, node_of_type
 from autoscaler.core.placement.placement import SLOTS
-from autoscaler.core.placement.queue_instances import is_forced, left_in
+from autoscaler.core.placement.queue_instances import NEW_HOST, is_forced, left_in
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.arrays import GROUPS
 
@@ -30,8 +30,6 @@ MEMORY_NAMES = frozenset(
 else.
 """
 HOSTNAME = "hostname"
-NEW_HOST = "a-worker-yet-to-come"
-"""The host name of a worker that has none yet. Requests such as `!w1` are matched with it."""
 _IDLE_VALUES = (
     *("load_avg", "load_short", "load_medium", "load_long", "cpu"),
     *("np_load_avg", "np_load_short", "np_load_medium", "np_load_long"),

@@ -13,10 +13,13 @@ from typing import TypeVar
 from autoscaler.core.model.cluster import BATCH, Cluster, Complex, Consumable, ExecutionHost, Queue, QueueInstance
 from autoscaler.core.model.complexes import amount, by_any_name, canonical
 from autoscaler.core.model.demand_vector import Amounts
+from autoscaler.core.placement.master_queues import MASTER, MasterRequest, master_requests
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.snapshot import Snapshot
 
 SLOTS = "slots"
+NEW_HOST = "a-worker-yet-to-come"
+"""The host name of a worker that has none yet. Requests such as `!w1` are matched with it."""
 _Value = TypeVar("_Value")
 
 
@@ -29,7 +32,8 @@ def with_queue_instances(snapshot: Snapshot) -> Snapshot:
 def as_configured(cluster: Cluster, policy: Policy) -> tuple[Cluster, Policy]:
     """Cluster and policy with the values of queues on each host and on future workers."""
     own = [queue for queue in cluster.queues.values() if _has_own(queue)]
-    if not own:
+    masters = master_requests(cluster)
+    if not own and not masters:
         return cluster, policy
     groups: dict[str, tuple[str, ...]] = {}
     for group in dict.fromkeys(place for queue in own for place in places_of(queue) if place.startswith("@")):
@@ -42,6 +46,14 @@ def as_configured(cluster: Cluster, policy: Policy) -> tuple[Cluster, Policy]:
     complexes = by_any_name(cluster.complexes)
 
     def placed(instance: QueueInstance) -> QueueInstance:
+        if not masters:
+            return as_its_queue(instance)
+        amounts = (one.amounts(instance.queue, (instance.host,), cluster.host_groups) for one in masters)
+        found = {name: str(value) for some in amounts for name, value in some.items()}
+        instance = as_its_queue(instance)
+        return replace(instance, consumables={**instance.consumables, **found}) if found else instance
+
+    def as_its_queue(instance: QueueInstance) -> QueueInstance:
         if instance.queue not in names:
             return instance
         queue = cluster.queues[instance.queue]
@@ -59,9 +71,20 @@ def as_configured(cluster: Cluster, policy: Policy) -> tuple[Cluster, Policy]:
         return replace(host, instances=tuple(map(placed, host.instances)))
 
     hosts = tuple(map(all_placed, cluster.hosts))
-    return replace(cluster, hosts=hosts, pools=pools), replace(
-        policy, node_arrays=tuple(_given(array, pools, complexes) for array in policy.node_arrays)
+    names_of_masters = frozenset(each.name for each in masters)
+    return replace(cluster, hosts=hosts, pools=pools, masters=names_of_masters), replace(
+        policy,
+        node_arrays=tuple(
+            _given(array, pools, complexes, _of_masters(array, masters, cluster)) for array in policy.node_arrays
+        ),
     )
+
+
+def _of_masters(array: NodeArrayPolicy, masters: Sequence[MasterRequest], cluster: Cluster) -> dict[str, float]:
+    """What a worker to come has for the master tasks of jobs."""
+    hosts = (NEW_HOST, *cluster.places_of(array.host_group))
+    amounts = (one.amounts(array.queue, hosts, cluster.host_groups) for one in masters)
+    return {name: value for some in amounts for name, value in some.items()}
 
 
 def left_in(instance: QueueInstance, complexes: Mapping[str, Complex], *, emptied: bool = False) -> Amounts:
@@ -71,6 +94,9 @@ def left_in(instance: QueueInstance, complexes: Mapping[str, Complex], *, emptie
     left: dict[str, float] = {}
     known = by_any_name(complexes)
     for name, text in instance.consumables.items():
+        if name.startswith(MASTER):
+            left[name] = int(text)
+            continue
         entry = complexes[name]
         used = 0.0 if emptied else sum(held(job.hard, job.slots, entry, known) for job in instance.jobs)
         left[name] = max((amount(text, entry.type) or 0) - used, 0)
@@ -169,9 +195,10 @@ def _counted(entry: Complex) -> bool:
     return entry.consumable is not Consumable.NO and entry.relop != "EXCL" and entry.name != SLOTS
 
 
-def _given(array: NodeArrayPolicy, pools: Mapping[str, Queue], complexes: Mapping[str, Complex]) -> NodeArrayPolicy:
+def _given(
+    array: NodeArrayPolicy, pools: Mapping[str, Queue], complexes: Mapping[str, Complex], more: Mapping[str, float]
+) -> NodeArrayPolicy:
     queue = pools.get(array.queue)
-    if queue is None:
-        return array
-    values = {name: amount(text, complexes[name].type) or 0 for name, text in _consumables(queue, complexes).items()}
+    own = {} if queue is None else _consumables(queue, complexes)
+    values = {**{name: amount(text, complexes[name].type) or 0 for name, text in own.items()}, **more}
     return replace(array, queue_values=tuple(sorted(values.items()))) if values else array
