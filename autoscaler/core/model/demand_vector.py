@@ -66,7 +66,7 @@ class CategoryDemand:
     tasks: tuple[int, ...] = ()
     """Parallel to `asks`: how many tasks each has."""
     launches: tuple[str, ...] = ()
-    """Autoscaled queues that may launch workers for it, in policy order, those of its master task first. Empty: it keeps
+    """Autoscaled queues that may launch workers for it, in policy order, its master task's first. Empty: it keeps
     workers that can serve it, but launches none.
     """
     withheld: Reason | None = None
