@@ -9,6 +9,7 @@ import click
 from autoscaler.commands._instance_types import offers_in_time, unknown_types
 from autoscaler.commands._output import echo
 from autoscaler.commands.context import Invocation
+from autoscaler.engine.loop import Loop
 from autoscaler.errors import AutoscalerError, NotObservable
 from autoscaler.garbage import share_one_arena
 from autoscaler.providers.interface import Provider
@@ -53,8 +54,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         loop.signals(),
         Events(loop.wakeup.ring, directory=folder) as events,
     ):
-        _check(loop.observer.provider)
-        _report_unknown_types(invocation, loop.observer.provider)
+        report_problems(invocation, loop)
         cell = invocation.cell
         log.info(
             "serving cell %s of %s:%d by provider %s%s",
@@ -69,6 +69,12 @@ def command(invocation: Invocation, as_json: bool) -> int:
         loop.listen(events)
         loop.run()
     return INTERRUPTED if loop.stopped_by == "SIGINT" else 0
+
+
+def report_problems(invocation: Invocation, loop: Loop) -> None:
+    """Report what will keep launches from working. Raises NotReady if every launch would fail."""
+    _check(loop.observer.provider)
+    _report_unknown_types(invocation, loop.observer.provider)
 
 
 def _check(provider: Provider) -> None:

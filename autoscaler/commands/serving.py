@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from socket import gethostbyname
@@ -34,7 +34,7 @@ from autoscaler.engine.host_names import WorkerNames
 from autoscaler.engine.job_failures import Failures
 from autoscaler.engine.job_owners import Notices
 from autoscaler.engine.log_level import LogLevelOverride
-from autoscaler.engine.loop import Loop
+from autoscaler.engine.loop import Loop, Reporter
 from autoscaler.engine.measured_elsewhere import MeasuredElsewhere
 from autoscaler.engine.meter import Meter
 from autoscaler.engine.monitor import Monitor
@@ -58,7 +58,7 @@ from autoscaler.providers.registry import known_prefixes
 from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
-from autoscaler.settings import Settings, load_settings, master_type_problem
+from autoscaler.settings import Settings, master_type_problem
 from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.settings.policies import array_name
 from autoscaler.settings.sharing import given
@@ -75,6 +75,14 @@ from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
 from autoscaler.strict_modes import exposure
 from autoscaler.worker_configuration import of_node_array, order_key, write
+from providers.interface import HasRunLog, Provider
+from sge.admin import Administrator
+from sge.batches import Batches
+from sge.groups import Groups
+from sge.jsv_setup import Place
+from sge.leases import Leases
+from sge.lookup import Lookup
+from sge.probe_hosts import ProbeHosts
 
 log = logging.getLogger("autoscaler.run")
 _FOR_LIFE = (
@@ -93,8 +101,28 @@ lost.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What Cloud Pipeline's processes of queues do instead of `serving` itself: they hold the cell's lock, and write
+    the log of each queue.
+    """
+
+    report: Callable[[PassReporter, Provider, Store], Reporter]
+    """Makes what reports each pass, from the reporter that keeps its history."""
+
+
 @contextlib.contextmanager
-def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]:
+def held_cell(invocation: Invocation) -> Iterator[None]:
+    """Keep other autoscalers of this machine away from the cell until the end of the block. Raises LockHeld,
+    SettingsError.
+    """
+    own, path = str(invocation.state_directory.resolve()), str(socket_path(invocation))
+    with hold(invocation.cell, lock_directory(), state=own, socket_path=path):
+        yield
+
+
+@contextlib.contextmanager
+def serving(invocation: Invocation, *, json_log: bool = False, around: Around | None = None) -> Iterator[Loop]:
     """A loop that serves this cell alone until the end of the block. `json_log`: requested on the command line, so it
     stays when the settings are read again. Raises LockHeld, SettingsError.
     """
@@ -103,14 +131,13 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
     refuse_exposed_files(invocation, settings)
     dry_run = settings.process.dry_run
     with contextlib.ExitStack() as stack:
-        if not dry_run:
-            own, path = str(invocation.state_directory.resolve()), str(socket_path(invocation))
-            stack.enter_context(hold(invocation.cell, lock_directory(), state=own, socket_path=path))
+        if not dry_run and around is None:
+            stack.enter_context(held_cell(invocation))
         store = Store.open(None if dry_run else invocation.store_file)
         stack.callback(store.close)
         store.service_settings.keep(given(invocation.environ), time.time())
         provider = invocation.provider(make_tag=not dry_run)
-        run_log = None if dry_run else _run_log(provider, invocation)
+        run_log = None if dry_run else _run_log(provider, invocation, tells=around is None)
         if run_log is not None:
             stack.callback(run_log.close)
         wakeup = Wakeup()
@@ -122,7 +149,7 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
         context = _execution_context(invocation, store, provider, guard)
         accounting = invocation.common / "accounting"
         observer = _guarded_observer(invocation, store, provider, guard, wakeup)
-        reporter = PassReporter(store, settings.process.verbose, invocation.zone)
+        reporter = PassReporter(store, settings.process.verbose, invocation.zone, silent=around is not None)
         log_level = LogLevelOverride(store.overrides, reporter, settings.process)
         notifications = _notifications(invocation, store)
         stack.callback(notifications.close)
@@ -131,7 +158,7 @@ def serving(invocation: Invocation, *, json_log: bool = False) -> Iterator[Loop]
             decide=decide,
             actor=Actor(context, on_late=wakeup.ring),
             store=store,
-            reporter=reporter,
+            reporter=reporter if around is None else around.report(reporter, provider, store),
             poll=settings.process.polling_delay,
             wakeup=wakeup,
             notifier=Notifier(invocation.environ),
@@ -237,12 +264,13 @@ def _admissions(invocation: Invocation) -> Callable[[Snapshot, float], None]:
     return AdmissionFile(place.file, place.cell, lambda: place.installed).keep
 
 
-def _run_log(provider: Provider, invocation: Invocation) -> RunLog | None:
-    """Writes the log into the run log of the platform too, if it keeps one."""
+def _run_log(provider: Provider, invocation: Invocation, *, tells: bool = True) -> RunLog | None:
+    """Writes the log into the run log of the platform too, if it keeps one. `tells`: False if others write it."""
     if not isinstance(provider, HasRunLog):
         return None
     run_log = RunLog(provider.tell)
-    run_log.attach(invocation.settings.process.log_level_run)
+    if tells:
+        run_log.attach(invocation.settings.process.log_level_run)
     run_log.first(lambda: provider.mark({RUN_TAG: invocation.tag(make=False)}))
     return run_log
 
@@ -409,7 +437,7 @@ def _reload(
     json_log: bool,
 ) -> Callable[[], tuple[Policy, float]]:
     def reload() -> tuple[Policy, float]:
-        settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
+        settings = invocation.read_settings({})
         settings = with_platform(settings, invocation.read_settings, invocation.environ)
         refuse_unusable(settings)
         refuse_exposed_files(invocation, settings)

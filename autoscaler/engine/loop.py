@@ -15,7 +15,17 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Protocol
 
-from autoscaler.core.actions import Reimage, Remove, Restart, TellWaiting, Terminate, subject_of
+from autoscaler.core.actions import (
+    Action,
+    Launch,
+    Reimage,
+    Remove,
+    Restart,
+    TellWaiting,
+    Terminate,
+    WorkerAction,
+    subject_of,
+)
 from autoscaler.core.model.cluster import short_name
 from autoscaler.core.model.fleet import Fleet, Worker
 from autoscaler.core.model.memory import Memory
@@ -23,6 +33,7 @@ from autoscaler.core.model.waits import doubled_wait
 from autoscaler.core.outcome.due import nothing_to_scale
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.screening import readable
+from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
@@ -179,6 +190,7 @@ class Loop:
     _troubles: tuple[str, ...] = ()
     """Why it polls, or polls less often, as last reported."""
     _stop: str = ""
+    _anew: bool = False
     _reload_wanted: bool = False
     _blind: str = ""
     _blind_passes: int = 0
@@ -292,7 +304,7 @@ class Loop:
             kind, target = outcome.action.kind, subject_of(outcome.action)
             words = " | ".join(outcome.message.splitlines())
             line = f"{kind} {target}: {outcome.result}" + (f": {words}" if words else "")
-            fields = _fields(outcome)
+            fields = _fields(outcome) | self._queue_of(outcome.action)
             if outcome.result in (Result.DONE, Result.UNDER_WAY) and not _gives_up(outcome, self._ends):
                 asked_for = isinstance(outcome.action, Restart | Reimage) and outcome.result is Result.DONE
                 log.log(logging.INFO if asked_for else logging.DEBUG, line, extra=fields)
@@ -302,6 +314,18 @@ class Loop:
             if complaint not in self._last_reported:
                 log.warning(line, extra=fields)
         self._last_reported = frozenset(complaints)
+
+    def _queue_of(self, action: Action) -> dict[str, str]:
+        """The queue that an action is about, for logs that are kept by queue; empty: several, or none."""
+        if isinstance(action, Launch):
+            name = action.node_array
+        elif isinstance(action, WorkerAction) and self._last is not None:
+            workers = self._last.snapshot.fleet.workers
+            name = next((worker.node_array for worker in workers if worker.id == action.worker_id), "")
+        else:
+            return {}
+        array = self.observer.policy.node_array(name.partition(GROUPS)[0])
+        return {} if array is None else {"queue": array.queue}
 
     def _report_troubles(self) -> None:
         """Why it observes less often than it could; each reason is logged when it begins, and when it is over."""
@@ -347,7 +371,7 @@ class Loop:
         if under_way := self.actor.busy:
             log.info("%s: waiting for %d calls to the provider", self._stop, under_way)
             self.actor.finish(LAST_CALLS)
-        self._log_remaining(f"{self._stop}: stopping")
+        self._log_remaining(self._stop if self._anew else f"{self._stop}: stopping")
 
     def _pass_after_pass(self) -> bool:
         """False: the autoscaler was stopped. True: all workers of a `stop` are released."""
@@ -365,9 +389,11 @@ class Loop:
                 self._reload()
         return False
 
-    def stop(self, why: str) -> None:
-        """End after the action in hand; workers stay. Safe in a signal handler."""
-        self._stop = why
+    def stop(self, why: str, *, anew: bool = False) -> None:
+        """End after the action in hand; workers stay. Safe in a signal handler. `anew`: another loop follows at
+        once.
+        """
+        self._stop, self._anew = why, anew
         self.wakeup.ring()
 
     def _guarded_pass(self) -> float:

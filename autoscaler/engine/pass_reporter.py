@@ -28,6 +28,8 @@ class PassReporter:
     verbose: bool = False
     zone: tzinfo | None = None
     """Zone of the times in documents; None: this machine's."""
+    silent: bool = False
+    """Whether it only keeps the history, and others log."""
     _last_reported: str | None = field(default=None, init=False)
     _verdicts: Verdicts = field(default_factory=lambda: Verdicts(), init=False)
 
@@ -41,9 +43,10 @@ class PassReporter:
         else:
             changed, self._verdicts = [], Verdicts()
         unchanged = not plan.actions and reported == self._last_reported
-        log.log(logging.DEBUG if unchanged and not changed else logging.INFO, line, extra=in_json)
-        for verdict in changed:
-            log.info(verdict.text, extra={**in_json, **verdict.fields})
+        if not self.silent:
+            log.log(logging.DEBUG if unchanged and not changed else logging.INFO, line, extra=in_json)
+            for verdict in changed:
+                log.info(verdict.text, extra={**in_json, **verdict.fields})
         if unchanged:
             return False
         self._last_reported = reported

@@ -28,6 +28,8 @@ FILE_NAME = "sge-autoscaler.log"
 HIDDEN = "(secret)"
 FIELDS = ("pass", "code", "job", "owner", "host", "kind", "result")
 """Fields of a line of JSON, if it is about one of these."""
+OF_PLATFORM = "%(asctime)s [%(threadName)s] [%(levelname)s] %(message)s"
+"""The format of Cloud Pipeline's log of a queue."""
 PRINTED = "printed"
 """Name of the handler that prints."""
 _SHORTEST_SECRET = 6
@@ -43,10 +45,38 @@ def configure_log(
     """
     json_lines = process.log_format == "json" if as_json is None else as_json
     formatter = (JsonFormatter if json_lines else PlainFormatter)(Redaction(environ))
-    handlers = [_levelled(logging.StreamHandler(console or sys.stderr), process.log_level_console)]
-    handlers[0].set_name(PRINTED)
-    if process.log_directory is not None:
-        handlers.append(_levelled(_file_handler(process.log_directory), process.log_level_file))
+    file = None if process.log_directory is None else process.log_directory / FILE_NAME
+    _log_to(_handlers(process, console or sys.stderr, file), formatter)
+
+
+def configure_queue_log(process: Process, environ: Mapping[str, str], queue: str) -> list[logging.Handler]:
+    """As Cloud Pipeline has it: printed, and in a file for each queue, in the format of its variables. Returns the
+    handlers. Raises SettingsError if the file or the format cannot be used.
+    """
+    written, redaction = process.log_format, Redaction(environ)
+    formatter: logging.Formatter
+    if written == "json":
+        formatter = JsonFormatter(redaction)
+    else:
+        try:
+            formatter = QueueFormatter(redaction, OF_PLATFORM if written == "plain" else written)
+        except ValueError as error:
+            raise SettingsError(f"CP_CAP_AUTOSCALE_LOGGING_FORMAT = {written!r}: {error}") from error
+    folder = process.log_directory or Path(environ.get("LOG_DIR") or "/var/log")
+    handlers = _handlers(process, sys.stdout, folder / f"autoscaler.sge.{queue}.log")
+    for handler in handlers:
+        handler.addFilter(lambda record: getattr(record, "queue", None) in (None, queue))
+    _log_to(handlers, formatter)
+    return handlers
+
+
+def _handlers(process: Process, console: TextIO, file: Path | None) -> list[logging.Handler]:
+    printed = _levelled(logging.StreamHandler(console), process.log_level_console)
+    printed.set_name(PRINTED)
+    return [printed] if file is None else [printed, _levelled(_file_handler(file), process.log_level_file)]
+
+
+def _log_to(handlers: list[logging.Handler], formatter: logging.Formatter) -> None:
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -97,6 +127,25 @@ class PlainFormatter(logging.Formatter):
         line = plain(" | ".join(self.redact(record.getMessage()).split("\n")))
         trace = self.redact(self.formatException(record.exc_info)) if record.exc_info else ""
         return f"{when} {loud}{line}" + (f"\n{textwrap.indent(plain_lines(trace), '  ')}" if trace else "")
+
+
+class QueueFormatter(logging.Formatter):
+    """Cloud Pipeline's own format, or one of Python's logging: `%(asctime)s [%(threadName)s] [%(levelname)s] …`.
+
+    Here too a message is always one line; a traceback follows, indented.
+    """
+
+    def __init__(self, redaction: Redaction, style: str) -> None:
+        super().__init__(style)
+        self.redact = redaction
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = logging.makeLogRecord(
+            vars(record) | {"exc_info": None, "exc_text": None, "stack_info": None, "args": None}
+        )
+        line.msg = plain(" | ".join(self.redact(record.getMessage()).split("\n")))
+        trace = self.redact(self.formatException(record.exc_info)) if record.exc_info else ""
+        return super().format(line) + (f"\n{textwrap.indent(plain_lines(trace), '  ')}" if trace else "")
 
 
 class JsonFormatter(logging.Formatter):
@@ -164,12 +213,12 @@ class LogFile(logging.handlers.WatchedFileHandler):
             sys.stderr.write(f"the log {self.baseFilename} cannot be written: {error.strerror}; make room there\n")
 
 
-def _file_handler(directory: Path) -> logging.Handler:
+def _file_handler(file: Path) -> logging.Handler:
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        return LogFile(directory / FILE_NAME, encoding="utf-8")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return LogFile(file, encoding="utf-8")
     except OSError as error:
         raise SettingsError(
-            f"cannot write a log in {directory}: {error.strerror}; "
+            f"cannot write a log in {file.parent}: {error.strerror}; "
             "set CP_CAP_AUTOSCALE_LOGDIR to a directory of your own"
         ) from error

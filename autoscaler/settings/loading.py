@@ -34,6 +34,10 @@ PROVIDER_ENV = "CP_CAP_AUTOSCALE_PROVIDER"
 """Read first: the provider decides which further names are settings."""
 CLOUD_PIPELINE = "cloud_pipeline"
 """The provider with which further queues have the meaning of that platform."""
+PROFILES_ENV = "CP_CAP_AUTOSCALE_PROFILES"
+"""`true` in an environment made of the profiles of several queues (`settings.queue_profiles`): there each queue has its
+own settings, and inherits none. No setting of an operator.
+"""
 POLICY_PREFIX = "CP_CAP_AUTOSCALE_POLICY_"
 """Prefix of the options of autoscale policies."""
 LARGEST = 1 << 20
@@ -189,6 +193,8 @@ class _Given:
     bad_in_env: list[str]
     on_platform: bool
     """Whether Cloud Pipeline is the provider."""
+    of_profiles: bool
+    """Whether each queue has its own settings, and inherits none."""
 
 
 def _prefixes(
@@ -211,12 +217,17 @@ def _read(
     environ: Mapping[str, str], file: Path | None, known_prefixes: Callable[[str | None], Iterable[str]]
 ) -> _Given:
     path = file or (Path(environ[CONFIG_ENV]) if environ.get(CONFIG_ENV) else None)
+    on_platform_by_default = default_provider(environ)
     in_file = read_file(path, environ.get(GROUP_ENV) or None) if path else {}
-    prefixes, not_imported = _prefixes(known_prefixes, environ.get(PROVIDER_ENV) or in_file.get(PROVIDER_ENV))
+    chosen = environ.get(PROVIDER_ENV) or in_file.get(PROVIDER_ENV) or on_platform_by_default
+    prefixes, not_imported = _prefixes(known_prefixes, chosen)
     in_env = {key: value for key, value in environ.items() if key.startswith("CP_CAP_") and value != ""}
     values = {key: Origin(value, f"file {path}") for key, value in in_file.items()}
     values |= {key: Origin(value, "environment") for key, value in in_env.items() if _is_ours(key, prefixes)}
     values.pop(CONFIG_ENV, None)
+    of_profiles = values.pop(PROFILES_ENV, None) is not None
+    if PROVIDER_ENV not in values and on_platform_by_default is not None:
+        values[PROVIDER_ENV] = Origin(on_platform_by_default, "default (API, RUN_ID)")
 
     provider = values.get(PROVIDER_ENV)
     on_platform = provider is not None and provider.value == CLOUD_PIPELINE
@@ -238,7 +249,13 @@ def _read(
             [key for key in unknown if key not in {*in_file, *from_launcher}], "in the environment", not_imported
         ),
         on_platform,
+        of_profiles,
     )
+
+
+def default_provider(environ: Mapping[str, str]) -> str | None:
+    """The provider if none is set: Cloud Pipeline's in the container of one of its runs."""
+    return CLOUD_PIPELINE if environ.get("API") and environ.get("RUN_ID") else None
 
 
 def _by_queue(
@@ -255,7 +272,8 @@ def _by_queue(
     for suffix in given.switches.on.keys() | given.switches.dry.keys():
         sections.setdefault(suffix, {})
     process_texts, queue_texts = sections["process"], {key: own for key, own in sections.items() if key != "process"}
-    notes = _as_launched(environ, queue_texts, given.origins) if given.on_platform else []
+    inherits = given.on_platform and not given.of_profiles
+    notes = _as_launched(environ, queue_texts, given.origins) if inherits else []
     serve = served(process_texts, queue_texts, given.switches, cloud_pipeline=given.on_platform)
     if serve.dry_run != _is_true(process_texts.get(DRY_RUN)):
         process_texts[DRY_RUN] = "true" if serve.dry_run else "false"

@@ -41,7 +41,8 @@ def queue_policy(queue: QueueSettings, suffix: str) -> QueuePolicy:
 
 
 def node_array_policy(queue: QueueSettings, suffix: str, process: Process, currency: str = "USD") -> NodeArrayPolicy:
-    of_all = {"max_workers": queue.workers, "currency": currency}
+    watched = {"max_workers": 0, "min_workers": 0} if queue.watch_only else {"max_workers": queue.workers}
+    of_all = {**watched, "currency": currency}
     own = {
         "name": array_name(suffix),
         "instance_type": queue.instance_type or "",

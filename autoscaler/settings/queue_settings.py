@@ -111,6 +111,12 @@ class QueueSettings(Section):
         "relation EXCL is used.",
     )
 
+    watch_only: bool = setting(
+        "CP_CAP_AUTOSCALE_WATCH_ONLY",
+        False,
+        "Launch no worker for this queue, but go on watching it. Jobs that only a worker could run are reported, and "
+        "neither deleted nor held. With Cloud Pipeline's launcher: a queue with CP_CAP_AUTOSCALE=false.",
+    )
     workers: Count = setting("CP_CAP_AUTOSCALE_WORKERS", 3, "Most additional workers.")
     min_workers: Count = setting(
         "CP_CAP_AUTOSCALE_MIN_WORKERS", 0, "Additional workers that the autoscaler keeps even if they are idle."

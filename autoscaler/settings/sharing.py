@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from autoscaler import CONFIG_ENV
-from autoscaler.settings.loading import is_secret, read_file
+from autoscaler.settings.loading import PROVIDER_ENV, default_provider, is_secret, read_file
 from autoscaler.settings.process_settings import Process
 from autoscaler.settings.queue_settings import QueueSettings
 from autoscaler.settings.rows import extra, rows
@@ -26,7 +26,9 @@ def given(environ: Mapping[str, str]) -> dict[str, str]:
     """All settings as text: from the environment, else from the settings file. Raises SettingsError."""
     file = read_file(Path(environ[CONFIG_ENV]), environ.get(GROUP_ENV) or None) if environ.get(CONFIG_ENV) else {}
     named = {name: value for name, value in environ.items() if _is_read(name) and value != ""}
-    return {name: value for name, value in {**file, **named}.items() if not is_secret(name)}
+    chosen = default_provider(environ)
+    default = {} if chosen is None else {PROVIDER_ENV: chosen}
+    return {name: value for name, value in {**default, **file, **named}.items() if not is_secret(name)}
 
 
 def with_settings(environ: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:

@@ -79,7 +79,7 @@ def hold(
     """
     path = _path(key, directory)
     try:
-        _make(directory)
+        make_lock_directory(directory)
         descriptor = _locked(path)
     except BlockingIOError:
         raise LockHeld(_held(key, holder(key, directory))) from None
@@ -90,20 +90,28 @@ def hold(
     try:
         since = time.time() if now is None else now
         own = Holder(os.getpid(), socket.gethostname(), since, state, socket_path)
-        _write(_note(path), json.dumps(asdict(own)))
+        write_note(_note(path), json.dumps(asdict(own)))
         yield own
     finally:
         _note(path).unlink(missing_ok=True)
         os.close(descriptor)
 
 
-def _make(directory: Path) -> None:
+def make_lock_directory(directory: Path) -> None:
     """Everybody may look a holder up; only its owner may change anything."""
     for missing in [each for each in (directory, *directory.parents) if not each.exists()][::-1]:
         missing.mkdir(exist_ok=True)
         # The umask takes bits from mkdir's own mode.
         missing.chmod(0o755)
     refuse_exposed("the lock's directory", directory)
+
+
+def try_lock(path: Path) -> int | None:
+    """A descriptor that holds the lock of the file that has this name now; None if another process holds it."""
+    try:
+        return _locked(path)
+    except BlockingIOError:
+        return None
 
 
 def _locked(path: Path) -> int:
@@ -204,11 +212,13 @@ def _path(key: CellKey, directory: Path) -> Path:
     return directory / f"sge-autoscaler-{key.slug}.lock"
 
 
-def _write(path: Path, text: str) -> None:
-    """Never through a link."""
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "w") as file:
+def write_note(path: Path, text: str, *, mode: int = 0o644) -> None:
+    """Whole or not at all, and never through a link."""
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "w") as file:
         file.write(text)
+    new.replace(path)
 
 
 def _note(path: Path) -> Path:

@@ -1,0 +1,304 @@
+"""The process that Cloud Pipeline's launcher starts for one queue, and that its tools find, end and start again.
+
+It registers its queue with its own settings, and stays until SIGTERM, whatever happens. One of these processes decides
+for the whole cell: the one that holds the cell's lock. When that ends, however it ends, another goes on within a second
+or two. When a queue comes, goes or has other settings, the one that decides begins anew with the settings of all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
+
+from autoscaler.commands._output import echo
+from autoscaler.commands.context import Invocation
+from autoscaler.engine.loop import Loop, Reporter
+from autoscaler.engine.pass_reporter import PassReporter
+from autoscaler.engine.queue_log import QueueLines, lines_taken
+from autoscaler.engine.queue_register import QueueProcess, QueueRegister
+from autoscaler.engine.queue_reporter import QueueReporter
+from autoscaler.errors import AutoscalerError, LockHeld, SettingsError
+from autoscaler.report.log import configure_queue_log
+from autoscaler.report.run_log import RunLog
+from autoscaler.settings.queue_profiles import (
+    NAME,
+    VERBOSE,
+    Profile,
+    composed,
+    differing_profiles,
+    is_true,
+    numbered,
+    own_profile,
+)
+from autoscaler.settings.sharing import given
+from autoscaler.store.lock import lock_directory, running
+from autoscaler.store.store import Store
+from providers.interface import HasRunLog, Provider
+
+log = logging.getLogger("autoscaler.run")
+LOOK_EVERY = 0.5
+"""Seconds between two checks whether the one that decides has ended, or whether the queues have changed."""
+SETTLED = 1.0
+"""Seconds for which the queues must not have changed before one decides: the launcher starts them one after another."""
+AGAIN = 10.0
+"""Seconds until what could not begin is tried again."""
+
+
+class OwnQueue:
+    """The queue of this process: its settings, its log."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = own_profile(environ)
+        self.name = self.environ[NAME]
+        self.profile = Profile(self.name, given({**self.environ, **_suffixed(environ)}))
+        self.invocation = Invocation(composed(self.environ, [self.profile], {self.name: ""}))
+
+    @contextlib.contextmanager
+    def log(self) -> Iterator[list[logging.Handler]]:
+        """Log as its settings say: printed, in its file, in the run's log. Raises SettingsError."""
+        process = self.invocation.settings.process
+        handlers = configure_queue_log(process, self.environ, self.name)
+        run_log = self._run_log("DEBUG" if process.verbose else process.log_level_run)
+        try:
+            yield handlers if run_log is None else [*handlers, run_log]
+        finally:
+            if run_log is not None:
+                run_log.close()
+
+    def refuse(self, problems: Sequence[str]) -> None:
+        """Say why this queue is not served where the platform's people look: printed, in its file, in the run's log."""
+        first = f"queue {self.name} is not served:"
+        lines = [first, *(f"  {problem}" for problem in problems)]
+        try:
+            with self.log():
+                for line in lines:
+                    log.error(line)
+        except SettingsError as error:
+            if str(error) not in "\n".join(problems):
+                lines.append(str(error))
+            echo("\n".join(lines))
+
+    def _run_log(self, level: str) -> RunLog | None:
+        try:
+            provider = self.invocation.provider()
+        except SettingsError:
+            return None  # reported when the settings are checked
+        if not isinstance(provider, HasRunLog):
+            return None
+        run_log = RunLog(provider.tell)
+        run_log.addFilter(lambda record: getattr(record, "queue", None) in (None, self.name))
+        run_log.attach(level)
+        return run_log
+
+
+def _suffixed(environ: Mapping[str, str]) -> dict[str, str]:
+    """The run's own variables for suffixed queues: they tell how it numbers its queues."""
+    own = own_profile(environ)
+    return {name: value for name, value in environ.items() if name not in own}
+
+
+class QueueServing:
+    """One for the life of the process."""
+
+    def __init__(self, own: OwnQueue) -> None:
+        self.own = own
+        self.register = QueueRegister.of(own.invocation.cell, lock_directory())
+        self._stop = ""
+        self._stopped = threading.Event()
+        self._loop: Loop | None = None
+        self._said = ""
+
+    def run(self) -> int:
+        with self._signals(), self.own.log() as handlers:
+            while not self._stop:
+                with self.register.registered(self.own.name, self.own.profile.settings) as process:
+                    if process is None:
+                        self._say(f"another process still serves queue {self.own.name}: this one waits for its end")
+                        self._stopped.wait(LOOK_EVERY)
+                        continue
+                    with lines_taken(self.register.channel(self.own.name), lambda record: _handle(handlers, record)):
+                        self._serve()
+            log.info("%s: the process of queue %s ends", self._stop, self.own.name)
+        return 0
+
+    def _serve(self) -> None:
+        """Decide for the cell, or wait for the end of the one that does, until it is stopped."""
+        from autoscaler.commands.serving import held_cell
+
+        while not self._stop:
+            try:
+                with held_cell(self.own.invocation):
+                    self._say("")
+                    while not self._stop:
+                        self._decide()
+            except LockHeld:
+                who = running(self.own.invocation.cell)
+                self._say(f"process {who.pid if who else '?'} decides for this cell, and writes here what it does")
+                self._stopped.wait(LOOK_EVERY)
+            except AutoscalerError as error:
+                self._say(f"cannot begin: {error}; it is tried again", level=logging.ERROR)
+                self._stopped.wait(AGAIN)
+
+    def _decide(self) -> None:
+        """Serve all registered queues until they change."""
+        processes = self._settled()
+        if self._stop:
+            return
+        if self.register.stopped_at() is not None:
+            self._say("a person stopped the autoscaler of this cell: `sge restart QUEUE` starts it again")
+            self._stopped.wait(LOOK_EVERY)
+            return
+        try:
+            invocation, served = self._of_all(processes)
+            with self._lines(served):
+                self._loop_over(invocation, served, processes)
+        except LockHeld as error:
+            self._say(f"{error}; this process waits for its end", level=logging.WARNING)
+            self._stopped.wait(AGAIN)
+        except AutoscalerError as error:
+            self._say(f"cannot serve this cell: {error}; it is tried again", level=logging.ERROR)
+            self._wait_for_change(processes, AGAIN)
+        except Exception:  # nobody starts this process again
+            log.exception("a defect ended the autoscaler of this cell; it begins anew")
+            self._wait_for_change(processes, AGAIN)
+
+    def _of_all(self, processes: Sequence[QueueProcess]) -> tuple[Invocation, Sequence[QueueProcess]]:
+        """The settings of all queues together. One that does not go with the others is left out, the youngest first."""
+        left = sorted(processes, key=lambda each: each.since)
+        while True:
+            profiles = [Profile(each.queue, each.settings) for each in left]
+            numbers = numbered(profiles, self.register.numbers())
+            invocation = Invocation(composed(self.own.environ, profiles, numbers))
+            try:
+                invocation.settings  # noqa: B018 - read here, so that an error shows which queue does not go with others
+            except SettingsError as error:
+                if len(left) == 1:
+                    raise
+                log.error("queue %s is left out: %s", left[-1].queue, error, extra={"queue": left[-1].queue})  # noqa: TRY400
+                left = left[:-1]
+                continue
+            self.register.keep_numbers(numbers)
+            for sentence in differing_profiles(profiles, numbers):
+                log.warning(sentence)
+            return invocation, left
+
+    @contextlib.contextmanager
+    def _lines(self, served: Sequence[QueueProcess]) -> Iterator[None]:
+        """Send each other queue's lines to its process."""
+        others = {each.queue: self.register.channel(each.queue) for each in served if each.queue != self.own.name}
+        root, lines = logging.getLogger(), QueueLines(others)
+        root.addHandler(lines)
+        root.setLevel(logging.DEBUG)
+        try:
+            yield
+        finally:
+            root.removeHandler(lines)
+            lines.close()
+
+    def _loop_over(self, invocation: Invocation, served: Sequence[QueueProcess], all_: Sequence[QueueProcess]) -> None:
+        from autoscaler.commands._http import listening
+        from autoscaler.commands.run import report_problems
+        from autoscaler.commands.serving import Around, serving
+        from sge.events import Events
+
+        verbose = {each.queue: is_true(each.settings.get(VERBOSE)) for each in served}
+
+        def report(history: PassReporter, provider: Provider, store: Store) -> Reporter:
+            return QueueReporter(history, verbose)
+
+        with (
+            serving(invocation, around=Around(report)) as loop,
+            listening(invocation, loop),
+            Events(loop.wakeup.ring, directory=invocation.store_file.with_suffix(".qevent")) as events,
+        ):
+            report_problems(invocation, loop)
+            queues = ", ".join(each.queue for each in served)
+            log.info(
+                "serving cell %s of %s by provider %s: %s%s",
+                invocation.cell.cell,
+                invocation.cell.master,
+                loop.observer.provider.name,
+                queues,
+                "; dry run: it changes nothing" if loop.dry_run else "",
+            )
+            loop.listen(events)
+            self._loop = loop
+            try:
+                with self._watching(loop, all_):
+                    if self._stop:
+                        loop.stop(self._stop)
+                    loop.run()
+            finally:
+                self._loop = None
+            if not loop.stopped_by:
+                self.register.note_stop(time.time())
+
+    @contextlib.contextmanager
+    def _watching(self, loop: Loop, processes: Sequence[QueueProcess]) -> Iterator[None]:
+        """Stop the loop when the queues have changed, until the end of the block."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(LOOK_EVERY):
+                if self.register.processes() != tuple(processes) and not self._stop:
+                    loop.stop("the queues changed, so it begins anew", anew=True)
+                    return
+
+        thread = threading.Thread(target=watch, name="queues", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _settled(self) -> tuple[QueueProcess, ...]:
+        """The registered processes, once they have not changed for a while."""
+        found, since = self.register.processes(), time.monotonic()
+        while not self._stop and time.monotonic() - since < SETTLED:
+            self._stopped.wait(LOOK_EVERY / 5)
+            if (now := self.register.processes()) != found:
+                found, since = now, time.monotonic()
+        return found
+
+    def _wait_for_change(self, processes: Sequence[QueueProcess], most: float) -> None:
+        until = time.monotonic() + most
+        while not self._stop and time.monotonic() < until and self.register.processes() == tuple(processes):
+            self._stopped.wait(LOOK_EVERY)
+
+    def _say(self, text: str, level: int = logging.INFO) -> None:
+        """Once, until something else is said."""
+        if text and text != self._said:
+            log.log(level, text, extra={"queue": self.own.name})
+        self._said = text
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT end the process after the current action; SIGHUP means nothing here: a changed profile
+        takes effect with a restart.
+        """
+
+        def stop(number: int, _: FrameType | None) -> None:
+            self._stop = signal.Signals(number).name
+            self._stopped.set()
+            if self._loop is not None:
+                self._loop.stop(self._stop)
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _handle(handlers: Sequence[logging.Handler], record: logging.LogRecord) -> None:
+    for handler in handlers:
+        if record.levelno >= handler.level:
+            handler.handle(record)

@@ -1,0 +1,125 @@
+"""`sge-autoscaler platform`: let Cloud Pipeline itself start this autoscaler, in place of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from autoscaler.commands._output import echo, json_option, print_result
+from autoscaler.commands._shim import Repo
+from autoscaler.commands.context import Invocation
+from autoscaler.errors import SettingsError
+
+if TYPE_CHECKING:
+    from autoscaler.engine.queue_register import QueueProcess
+
+_REPO = click.option(
+    "--repo",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The run's CommonRepo. Default: COMMON_REPO_DIR, else RUN_DIR/CommonRepo, else /usr/local/CommonRepo.",
+)
+
+
+@click.group("platform")
+def command() -> None:
+    """Let Cloud Pipeline start this autoscaler in place of its own."""
+
+
+@command.command()
+@_REPO
+@json_option
+def install(repo: Path | None, as_json: bool) -> None:
+    """Put our shim where the platform starts its autoscaler, and keep the platform's own script beside it.
+
+    Processes that run already are not affected: `sge restart QUEUE` starts ours for a queue. For Kubernetes and Slurm
+    the shim starts the platform's own, as before.
+    """
+    found = Repo.of(repo, os.environ)
+    done = found.install()
+    print_result(f"{done}; `sge restart QUEUE` starts it for a queue", as_json=as_json, repo=str(found.folder))
+
+
+@command.command()
+@_REPO
+@json_option
+def status(repo: Path | None, as_json: bool) -> int:
+    """Say whether the shim is in place, and which processes serve which queue. Exit code 1: it is not in place."""
+    found = Repo.of(repo, os.environ)
+    place = (
+        "the shim is in place"
+        if found.up_to_date
+        else "a shim of another version is in place: `sge-autoscaler platform install`"
+        if found.installed
+        else "the platform's own script is in place"
+    )
+    processes, deciding = _processes(Invocation(os.environ))
+    lines = [f"{found.script}: {place}"]
+    lines += [
+        f"queue {each.queue}: process {each.pid}{' decides for the cell' if each.queue == deciding else ''}"
+        for each in processes
+    ]
+    if as_json:
+        queues = [{"queue": each.queue, "pid": each.pid} for each in processes]
+        facts = {"repo": str(found.folder), "installed": found.installed, "queues": queues, "deciding": deciding}
+        print_result(place, as_json=True, done=False, **facts)
+    else:
+        echo("\n".join(lines))
+    return 0 if found.installed else 1
+
+
+def _processes(invocation: Invocation) -> tuple[Sequence[QueueProcess], str | None]:
+    """The processes of this cell's queues, and the queue whose process decides."""
+    from autoscaler.engine.queue_register import QueueRegister
+    from autoscaler.store.lock import lock_directory
+
+    try:
+        processes = QueueRegister.of(invocation.cell, lock_directory()).processes()
+    except SettingsError:
+        return (), None
+    pid = invocation.running.pid if invocation.running is not None else None
+    return processes, next((each.queue for each in processes if each.pid == pid), None)
+
+
+@command.command()
+@_REPO
+@json_option
+def uninstall(repo: Path | None, as_json: bool) -> None:
+    """Put the platform's own script back, byte for byte.
+
+    Our processes go on until `sge restart QUEUE` ends them. Give back our workers before that, by
+    `sge-autoscaler stop --drain`.
+    """
+    found = Repo.of(repo, os.environ)
+    done = found.uninstall()
+    print_result(done, as_json=as_json, repo=str(found.folder))
+
+
+@command.command(hidden=True)
+@click.argument("script", required=False)
+def serve(script: str | None) -> int:
+    """What the shim starts: the process of the queue in CP_CAP_SGE_QUEUE_NAME. SCRIPT: by which the platform's tools
+    find it.
+    """
+    from autoscaler.commands._queue_process import OwnQueue, QueueServing
+    from autoscaler.commands._verify_queue import Unsure, problems
+    from autoscaler.garbage import share_one_arena
+    from autoscaler.settings.queue_profiles import is_true
+
+    own = OwnQueue(os.environ)
+    verifying = is_true(os.environ.get("CP_CAP_AUTOSCALE_DRY_INIT"))
+    try:
+        wrong = problems(own.invocation)
+    except Unsure as error:
+        wrong = (str(error),) if verifying else ()
+    if verifying:
+        echo("\n".join(wrong) if wrong else f"the settings of queue {own.name} are valid")
+        return 1 if wrong else 0
+    if wrong:
+        own.refuse(wrong)
+        return 1
+    share_one_arena()
+    return QueueServing(own).run()

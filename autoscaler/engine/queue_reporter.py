@@ -1,0 +1,156 @@
+"""Reports each pass queue by queue, for Cloud Pipeline's logs: each queue has a log of its own there.
+
+A queue's line is the sentence of a pass made of its own jobs, workers and offers. Under it, as details, are the counts
+that people look for in that log, and each verdict that changed. A pass that has nothing new for a queue writes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.actions import Action, AskGridEngine, Launch, WorkerAction
+from autoscaler.core.model.complexes import matches
+from autoscaler.core.model.fleet import ANY
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.policy import QueuePolicy
+from autoscaler.core.requests.arrays import GROUPS
+from autoscaler.core.snapshot import BucketVerdict, JobCategoryVerdict, Plan, Snapshot
+from autoscaler.engine.observe import Observation
+from autoscaler.engine.pass_reporter import PassReporter, Verdicts
+from autoscaler.report.sentence import news, sentence
+from autoscaler.report.wording import count, few
+
+log = logging.getLogger("autoscaler.pass")
+_FIT = frozenset({Code.FITS, Code.WAITS_FOR_COMING})
+
+
+@dataclass(slots=True)
+class QueueReporter:
+    """The loop's `Reporter` where each queue has a log of its own. Its lines carry the queue's name."""
+
+    history: PassReporter
+    verbose: Mapping[str, bool]
+    """By queue, whether details are for everybody who reads the log (`CP_CAP_AUTOSCALE_VERBOSE`)."""
+    besides: Sequence[Callable[[Observation, Plan], None]] = ()
+    """Called with each pass."""
+    _queues: dict[str, _QueueNews] = field(default_factory=dict, init=False)
+
+    def report(self, observation: Observation, plan: Plan) -> bool:
+        reported = self.history.report(observation, plan)
+        snapshot = observation.snapshot
+        for queue in snapshot.policy.queues:
+            own = plan_of(queue, plan, snapshot)
+            about = self._queues.setdefault(queue.name, _QueueNews())
+            loud = self.verbose.get(queue.name, False) or self.history.verbose
+            about.tell(queue, own, snapshot, logging.INFO if loud else logging.DEBUG)
+        for call in self.besides:
+            call(observation, plan)
+        return reported
+
+
+@dataclass(slots=True)
+class _QueueNews:
+    """What was last said of one queue."""
+
+    _line: str | None = None
+    _counts: str = ""
+    _verdicts: Verdicts = field(default_factory=Verdicts)
+
+    def tell(self, queue: QueuePolicy, plan: Plan, snapshot: Snapshot, details: int) -> None:
+        extra = {"queue": queue.name, "pass": plan.memory.passes}
+        counts, changed = "; ".join(_counts(queue, plan, snapshot)), list(self._verdicts.changed(plan))
+        if plan.actions or news(plan) != self._line:
+            log.info(sentence(plan, plan.memory.passes), extra=extra)
+        if counts != self._counts:
+            log.log(details, "  %s", counts, extra=extra)
+        for verdict in changed:
+            log.log(details, verdict.text, extra={**extra, **verdict.fields})
+        self._line, self._counts = news(plan), counts
+
+
+def plan_of(queue: QueuePolicy, plan: Plan, snapshot: Snapshot) -> Plan:
+    """The part of a plan that is about one queue, and what is about the whole cell."""
+    arrays = {array.name for array in snapshot.policy.node_arrays if array.queue == queue.name}
+    of_worker = {worker.id: worker.node_array.partition(GROUPS)[0] for worker in snapshot.fleet.workers}
+    hosts = {
+        host.name for host in snapshot.cluster.hosts if any(instance.queue == queue.name for instance in host.instances)
+    }
+    categories = tuple(category for category in plan.job_categories if _may_run_in(queue, category))
+    jobs = {str(job) for category in categories for job in category.jobs}
+
+    def concerns(action: Action) -> bool:
+        if isinstance(action, Launch):
+            return action.node_array.partition(GROUPS)[0] in arrays
+        if isinstance(action, WorkerAction):
+            return of_worker.get(action.worker_id, "") in arrays
+        if isinstance(action, AskGridEngine):
+            return any(str(question.job) in jobs for question in action.questions)
+        return any(job.partition(".")[0] in jobs for job in action.jobs)
+
+    waiting, counted = sum(each.count for each in categories), sum(each.count for each in categories if each.counted)
+    return replace(
+        plan,
+        actions=tuple(action for action in plan.actions if concerns(action)),
+        job_categories=categories,
+        workers=tuple(
+            worker
+            for worker in plan.workers
+            if (worker.name in hosts if worker.id is None else of_worker.get(worker.id, "") in arrays)
+        ),
+        buckets=tuple(_offers(plan, arrays)),
+        failures=tuple(each for each in plan.failures if each.bucket.node_array in (ANY, *arrays)),
+        waiting=waiting,
+        counted=counted,
+        fitting=sum(each.count for each in categories if each.counted and each.reason.code in _FIT),
+    )
+
+
+def _offers(plan: Plan, arrays: Collection[str]) -> Iterator[BucketVerdict]:
+    """Offers are the whole cell's: of those that any array may use, the ones that these launch, and those that are not
+    to be had.
+    """
+    launches = [action for action in plan.actions if isinstance(action, Launch) and action.node_array in arrays]
+    taken = {offer.type.name for launch in launches for each in launch.candidates for offer in each.offers}
+    for verdict in plan.buckets:
+        if (
+            verdict.bucket.node_array in arrays
+            or verdict.bucket.instance_type in taken
+            or (
+                not verdict.bucket.node_array
+                and not verdict.chosen
+                and verdict.reason.code is not Code.BUCKET_NOT_ALLOWED
+            )
+        ):
+            yield verdict
+
+
+def _may_run_in(queue: QueuePolicy, category: JobCategoryVerdict) -> bool:
+    asked = category.ask.queues
+    return any(matches(name.partition("@")[0] or "*", queue.name) for name in asked) if asked else queue.default
+
+
+def _counts(queue: QueuePolicy, plan: Plan, snapshot: Snapshot) -> Iterator[str]:
+    """Without times, so that a pass that only is later says nothing new."""
+    arrays = [array for array in snapshot.policy.node_arrays if array.queue == queue.name]
+    names = {array.name for array in arrays}
+    there = [
+        worker.name or f"run {worker.id}"
+        for worker in snapshot.fleet.workers
+        if worker.exists and worker.node_array.partition(GROUPS)[0] in names
+    ]
+    most = sum(array.limits.max_workers for array in arrays if array.extends is None)
+    yield f"{len(there)} of at most {most} additional workers" + (f": {few(there)}" if there else "")
+    instances = [each for host in snapshot.cluster.hosts for each in host.instances if each.queue == queue.name]
+    running = {job.number for instance in instances for job in instance.jobs}
+    yield f"{count(len(running), 'job')} {'runs' if len(running) == 1 else 'run'}"
+    limit = queue.scale_up_timeout
+    expired = [category for category in plan.job_categories if category.counted and category.waited > limit]
+    if expired:
+        tasks = sum(category.count for category in expired)
+        slots = sum(category.count * category.ask.slots_min for category in expired)
+        yield (
+            f"{tasks} {'has' if tasks == 1 else 'have'} been able to run for more than "
+            f"{queue.scale_up_timeout:g} s and {'needs' if tasks == 1 else 'need'} {slots} slots"
+        )

@@ -1,0 +1,139 @@
+"""One environment for a whole cell, made of those of the processes that Cloud Pipeline's launcher starts, one a queue.
+
+Each process has the settings of its own queue without suffix, as its profile exports them, and the suffixed variables
+of the run as well, which mean nothing there. The result has each queue under a suffix of its own, inherits nothing from
+queue to queue, and is read like any other environment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from autoscaler.settings.loading import CLOUD_PIPELINE, PROFILES_ENV, PROVIDER_ENV, is_secret
+from autoscaler.settings.process_settings import Process
+from autoscaler.settings.queue_settings import QueueSettings
+from autoscaler.settings.queues import AUTOSCALE, DISABLE_DEFAULT, DRY_RUN, as_launched
+from autoscaler.settings.rows import rows
+
+NAME, GROUP = "CP_CAP_SGE_QUEUE_NAME", "CP_CAP_SGE_HOSTLIST_NAME"
+STATIC, DEFAULT = "CP_CAP_SGE_QUEUE_STATIC", "CP_CAP_SGE_QUEUE_DEFAULT"
+WATCH_ONLY, VERBOSE, POLL = "CP_CAP_AUTOSCALE_WATCH_ONLY", "CP_CAP_AUTOSCALE_VERBOSE", "CP_CAP_AUTOSCALE_POLLING_DELAY"
+MAIN = "main.q"
+_PREFIX = "CP_CAP_"
+_SUFFIXED = re.compile(r"(?P<name>CP_CAP_(?:SGE|AUTOSCALE)(?:_\D+)*)_(?P<suffix>\d+)")
+"""As the launcher tells the variables of a suffixed queue."""
+_YES = ("true", "yes", "on", "1", "t", "y")
+_OF_QUEUE, _OF_PROCESS = frozenset(rows(QueueSettings)), frozenset(rows(Process))
+_OWN = frozenset((DRY_RUN, VERBOSE, POLL, AUTOSCALE, "CP_CAP_AUTOSCALE_DRY_INIT", DISABLE_DEFAULT))
+"""Settings of a process for which each queue's own counts, in one way or another."""
+_OF_LOG = frozenset(
+    f"CP_CAP_AUTOSCALE_{name}"
+    for name in ("LOGDIR", "TASK", "LOGGING_FORMAT", "LOGGING_LEVEL_RUN", "LOGGING_LEVEL_FILE", "LOGGING_LEVEL_CONSOLE")
+)
+"""Settings that each process uses for the log of its own queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The settings of one queue, as its process has them."""
+
+    queue: str
+    settings: Mapping[str, str]
+
+
+def own_profile(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process without the suffixed variables of the run's other queues, and with the platform's
+    defaults where they differ from ours.
+    """
+    own = {name: value for name, value in environ.items() if not _SUFFIXED.fullmatch(name)}
+    chosen = {name: value for name, value in own.items() if value != ""}
+    platform = {NAME: MAIN, STATIC: "false", DEFAULT: "false", AUTOSCALE: "false", PROVIDER_ENV: CLOUD_PIPELINE}
+    return {**own, **{name: value for name, value in platform.items() if name not in chosen}, PROFILES_ENV: "true"}
+
+
+def composed(environ: Mapping[str, str], profiles: Sequence[Profile], numbers: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the one that decides for the cell. `environ`: its own, for secrets and for what is no setting
+    of a queue; `numbers`: the suffix of each queue.
+    """
+    first = min(profiles, key=lambda each: (numbers[each.queue] != "", each.queue))
+    kept = {name: value for name, value in environ.items() if not name.startswith(_PREFIX) or is_secret(name)}
+    result = kept | {name: text for name, text in first.settings.items() if _of_cell(name)}
+    result |= {PROFILES_ENV: "true", PROVIDER_ENV: first.settings.get(PROVIDER_ENV, CLOUD_PIPELINE)}
+    result[AUTOSCALE] = "true"
+    if all(numbers[each.queue] for each in profiles):
+        result[DISABLE_DEFAULT] = "true"
+    for profile in profiles:
+        end = f"_{numbers[profile.queue]}" if numbers[profile.queue] else ""
+        own = own_profile(profile.settings)
+        result |= {f"{name}{end}": text for name, text in own.items() if name in _OF_QUEUE}
+        result[f"{DRY_RUN}{end}"] = str(is_true(own.get(DRY_RUN))).lower()
+        result[f"{AUTOSCALE}{end}"] = "true"
+        if not is_true(own[AUTOSCALE]):
+            result[f"{WATCH_ONLY}{end}"] = "true"
+    if delays := [text for each in profiles if (text := each.settings.get(POLL))]:
+        result[POLL] = min(delays, key=_number)
+    result[VERBOSE] = str(any(is_true(each.settings.get(VERBOSE)) for each in profiles)).lower()
+    return result
+
+
+def differing_profiles(profiles: Sequence[Profile], numbers: Mapping[str, str]) -> Iterable[str]:
+    """A sentence for each setting of the whole cell of which another queue has a value of its own."""
+    first = min(profiles, key=lambda each: (numbers[each.queue] != "", each.queue))
+    for profile in profiles:
+        for name in sorted({*profile.settings, *first.settings}):
+            here, there = (each.settings.get(name, "") for each in (profile, first))
+            if name in _OF_PROCESS and _of_cell(name) and here != there and name not in _OF_LOG:
+                yield (
+                    f"{name} holds for the whole cell: {there or 'not set'}, as queue {first.queue} has it; "
+                    f"queue {profile.queue} has {here or 'none'}"
+                )
+
+
+def numbered(profiles: Sequence[Profile], known: Mapping[str, str]) -> dict[str, str]:
+    """The suffix of each queue, the same for as long as a run lives: as `known` has it, else as the run's own variables
+    number it; '' for the launcher's first queue. Node arrays are named by it.
+    """
+    numbers = {queue: suffix for queue, suffix in known.items() if queue}
+    for profile in sorted(profiles, key=lambda each: (each.settings.get(GROUP, "") != "@allhosts", each.queue)):
+        if profile.queue in numbers:
+            continue
+        suffix = _in_run(profile)
+        if suffix is None:
+            plain = profile.queue == MAIN or profile.settings.get(GROUP) == "@allhosts"
+            suffix = "" if plain else str(1000 + crc32(profile.queue.encode()) % 9_000_000)
+        while suffix in numbers.values():
+            suffix = str(int(suffix or 1000) + 1)
+        numbers[profile.queue] = suffix
+    return numbers
+
+
+def _in_run(profile: Profile) -> str | None:
+    """The suffix under which the run's own variables have this queue."""
+    sections: dict[str, dict[str, str]] = {}
+    for name, text in profile.settings.items():
+        match = _SUFFIXED.fullmatch(name)
+        if match and text and int(match["suffix"]):
+            sections.setdefault(str(int(match["suffix"])), {})[match["name"]] = text
+    for suffix, added in as_launched(sections, profile.settings.get("instance_size", "")).items():
+        if (added[NAME][0] if NAME in added else sections[suffix].get(NAME)) == profile.queue:
+            return suffix
+    return None
+
+
+def _of_cell(name: str) -> bool:
+    """Whether it is no setting of a queue, and not one for which each queue's own counts."""
+    return name not in _OF_QUEUE and name not in _OWN and _SUFFIXED.fullmatch(name) is None
+
+
+def is_true(text: str | None) -> bool:
+    return text is not None and text.strip().lower() in _YES
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("inf")

@@ -1,0 +1,99 @@
+# sge-autoscaler shim: `sge-autoscaler platform install` puts it where Cloud Pipeline starts its autoscaler of a queue.
+"""Starts sge-autoscaler for a queue of Grid Engine, and the platform's own script, kept beside it, for all else.
+
+All queues of a cell are with one autoscaler: the one that the first of them starts, while a process of it lives.
+Python 2.7 and 3, standard library only. CP_CAP_AUTOSCALE_ENGINE: `ours` never falls back, `platform` starts the
+platform's own. SGE_AUTOSCALER names our program; else it is /opt/sge-autoscaler/bin/sge-autoscaler, else on PATH.
+"""
+
+import fcntl
+import os
+import runpy
+import subprocess
+import sys
+import time
+
+SCRIPT = sys.argv[0]
+ORIGINAL = os.path.join(os.path.dirname(os.path.abspath(SCRIPT)), "autoscale_grid_engine_platform.py")
+LOCKS = "/run/sge-autoscaler"
+CELL = "%s-%s" % (os.environ.get("SGE_ROOT", ""), os.environ.get("SGE_CELL", "default"))
+SGE = (None, "", "SGE")
+OTHER = {"ours": "platform", "platform": "ours"}
+CALLED = {"ours": "sge-autoscaler", "platform": "the platform's own autoscaler"}
+
+
+def is_set(name):
+    return os.environ.get(name, "").strip().lower() in ("true", "yes", "on", "1")
+
+
+def say(text):
+    """In the output of this process and in the log of its queue."""
+    name = "autoscaler.sge.%s.log" % (os.environ.get("CP_CAP_SGE_QUEUE_NAME") or "main.q")
+    folder = os.environ.get("CP_CAP_AUTOSCALE_LOGDIR") or os.environ.get("LOG_DIR") or "/var/log"
+    line = "%s [MainThread] [WARNING] %s\n" % (time.strftime("%Y-%m-%d %H:%M:%S"), text)
+    sys.stdout.write(line)
+    sys.stdout.flush()
+    try:
+        with open(os.path.join(folder, name), "a") as log:
+            log.write(line)
+    except (IOError, OSError):
+        pass
+
+
+def our_program():
+    """Our program, or None and why it cannot be started."""
+    on_path = [os.path.join(each, "sge-autoscaler") for each in os.environ.get("PATH", "").split(os.pathsep)]
+    named = os.environ.get("SGE_AUTOSCALER")
+    places = [named] if named else ["/opt/sge-autoscaler/bin/sge-autoscaler"] + on_path
+    program = next((each for each in places if os.path.isfile(each) and os.access(each, os.X_OK)), None)
+    if program is None:
+        return None, "sge-autoscaler is not installed (%s)" % (named or places[0] + ", PATH")
+    with open(os.devnull, "w") as null:
+        status = subprocess.call(["timeout", "60", program, "--version"], stdout=null, stderr=null)
+    return (program, "") if status == 0 else (None, "%s cannot be started (exit status %s)" % (program, status))
+
+
+def locked(name, kind):
+    """A descriptor that holds this lock; None if a process of the other kind holds it."""
+    handle = os.open(os.path.join(LOCKS, name + CELL.replace(os.sep, "-")), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, kind)
+    except (IOError, OSError):
+        return os.close(handle)
+    return handle
+
+
+def join(engine):
+    """Count among the processes of this autoscaler for life; False if the other one serves the cell."""
+    if not os.path.isdir(LOCKS):
+        os.makedirs(LOCKS, 0o755)
+    choosing = locked("choosing", fcntl.LOCK_EX)
+    other = locked(OTHER[engine], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if other is not None:
+        mine = locked(engine, fcntl.LOCK_SH)
+        getattr(os, "set_inheritable", lambda *_: None)(mine, True)
+        os.close(other)
+    os.close(choosing)
+    return other is not None
+
+
+def main():
+    if is_set("CP_CAP_KUBE") or is_set("CP_CAP_SLURM") or os.environ.get("CP_CAP_AUTOSCALE_GRID_ENGINE") not in SGE:
+        return runpy.run_path(ORIGINAL, run_name="__main__") and 0
+    wanted, (program, why) = os.environ.get("CP_CAP_AUTOSCALE_ENGINE", "").strip().lower(), our_program()
+    engine = "platform" if wanted == "platform" or (program is None and wanted != "ours") else "ours"
+    if why and wanted != "platform":
+        say("%s: %s" % (why, "nothing is started" if wanted == "ours" else "the platform's own autoscaler is started"))
+    if (program or engine == "platform") and not is_set("CP_CAP_AUTOSCALE_DRY_INIT") and not join(engine):
+        say("other queues of this cell are with %s" % CALLED[OTHER[engine]])
+        engine = OTHER[engine]
+        if wanted == "ours" or (engine == "ours" and program is None) or not join(engine):
+            say("%s cannot take part: nothing is started for this queue" % CALLED[OTHER[engine]])
+            return 1
+    if engine == "platform":
+        return runpy.run_path(ORIGINAL, run_name="__main__") and 0
+    return os.execv(program, [program, "platform", "serve", SCRIPT]) if program else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
