@@ -23,6 +23,7 @@ from autoscaler.engine.queue_log import QueueLines, lines_taken
 from autoscaler.engine.queue_register import QueueProcess, QueueRegister
 from autoscaler.engine.queue_reporter import QueueReporter
 from autoscaler.errors import AutoscalerError, LockHeld, SettingsError
+from autoscaler.providers.interface import HasRunLog, Provider
 from autoscaler.report.log import configure_queue_log
 from autoscaler.report.run_log import RunLog
 from autoscaler.settings.queue_profiles import (
@@ -38,7 +39,6 @@ from autoscaler.settings.queue_profiles import (
 from autoscaler.settings.sharing import given
 from autoscaler.store.lock import lock_directory, running
 from autoscaler.store.store import Store
-from providers.interface import HasRunLog, Provider
 
 log = logging.getLogger("autoscaler.run")
 LOOK_EVERY = 0.5
@@ -204,7 +204,7 @@ class QueueServing:
         from autoscaler.commands._http import listening
         from autoscaler.commands.run import report_problems
         from autoscaler.commands.serving import Around, serving
-        from sge.events import Events
+        from autoscaler.sge.events import Events
 
         verbose = {each.queue: is_true(each.settings.get(VERBOSE)) for each in served}
 

@@ -13,12 +13,12 @@ from autoscaler.commands.context import Invocation
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.errors import AutoscalerError, NotObservable, SettingsError
+from autoscaler.providers.interface import Provider
 from autoscaler.settings import Settings, master_type_problem
 from autoscaler.settings.policies import node_array_policy
 from autoscaler.settings.process_settings import Process
 from autoscaler.settings.queue_settings import QueueSettings
 from autoscaler.settings.rows import rows
-from providers.interface import Provider
 
 _HELP: Mapping[str, str] = {
     env: model.model_fields[name].description or ""

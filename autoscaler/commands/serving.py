@@ -75,14 +75,6 @@ from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
 from autoscaler.strict_modes import exposure
 from autoscaler.worker_configuration import of_node_array, order_key, write
-from providers.interface import HasRunLog, Provider
-from sge.admin import Administrator
-from sge.batches import Batches
-from sge.groups import Groups
-from sge.jsv_setup import Place
-from sge.leases import Leases
-from sge.lookup import Lookup
-from sge.probe_hosts import ProbeHosts
 
 log = logging.getLogger("autoscaler.run")
 _FOR_LIFE = (

@@ -26,6 +26,7 @@ __all__ = ("environ", "store")
 WITHOUT = {
     "cell exec": "prints what the program in the cell prints",
     "completion": "prints a script for a shell",
+    "platform serve": "is the process of a queue, which Cloud Pipeline starts",
     "hosts": "answers systemd's socket in its own words",
 }
 

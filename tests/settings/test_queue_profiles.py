@@ -1,0 +1,114 @@
+"""The settings of a cell whose queues Cloud Pipeline's launcher started one by one, each with its own profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from autoscaler.settings import Settings, load_settings
+from autoscaler.settings.queue_profiles import Profile, composed, differing_profiles, numbered, own_profile
+
+CONTAINER = {"API": "http://x/", "API_TOKEN": "secret-token", "RUN_ID": "1", "instance_size": "m5.large"}
+MAIN = {
+    "CP_CAP_SGE_QUEUE_NAME": "main.q",
+    "CP_CAP_SGE_HOSTLIST_NAME": "@allhosts",
+    "CP_CAP_SGE_QUEUE_STATIC": "true",
+    "CP_CAP_SGE_QUEUE_DEFAULT": "true",
+    "CP_CAP_AUTOSCALE": "true",
+}
+RUN = {"CP_CAP_AUTOSCALE_1": "true", "CP_CAP_AUTOSCALE_INSTANCE_TYPE_1": "c5.large", "CP_CAP_AUTOSCALE_WORKERS_1": "9"}
+SECOND = {
+    "CP_CAP_SGE_QUEUE_NAME": "c5.large.q",
+    "CP_CAP_SGE_HOSTLIST_NAME": "@c5.large.q",
+    "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "c5.large",
+    "CP_CAP_AUTOSCALE": "true",
+}
+
+
+def profile(*settings: Mapping[str, str]) -> Profile:
+    values = {name: value for each in (RUN, *settings) for name, value in each.items()}
+    return Profile(values["CP_CAP_SGE_QUEUE_NAME"], values)
+
+
+def loaded(*profiles: Profile) -> Settings:
+    return load_settings(composed({**CONTAINER, **RUN}, profiles, numbered(profiles, {})))
+
+
+def test_each_queue_has_its_own_settings_and_inherits_none() -> None:
+    settings = loaded(profile(MAIN, {"CP_CAP_AUTOSCALE_WORKERS": "7"}), profile(SECOND))
+    assert {suffix: queue.queue for suffix, queue in settings.queues.items()} == {"": "main.q", "1": "c5.large.q"}
+    assert [queue.workers for queue in settings.queues.values()] == [7, 3]
+    assert [(queue.static, queue.default) for queue in settings.queues.values()] == [(True, True), (False, False)]
+    assert settings.scales
+
+
+def test_suffixed_variables_of_the_run_mean_nothing() -> None:
+    settings = loaded(profile(MAIN))
+    assert list(settings.queues) == [""]
+    assert not any(name.endswith("_1") for name in own_profile({**CONTAINER, **RUN, **MAIN}))
+
+
+def test_a_queue_that_is_not_scaled_is_watched() -> None:
+    settings = loaded(profile(MAIN, {"CP_CAP_AUTOSCALE": "false"}), profile(SECOND))
+    assert [queue.watch_only for queue in settings.queues.values()] == [True, False]
+    arrays = settings.policy(master="master").node_arrays
+    assert [array.limits.max_workers for array in arrays] == [0, 3]
+
+
+def test_autoscaling_is_off_where_a_profile_does_not_switch_it_on() -> None:
+    (queue,) = loaded(
+        profile({name: text for name, text in MAIN.items() if name != "CP_CAP_AUTOSCALE"})
+    ).queues.values()
+    assert queue.watch_only
+
+
+def test_without_the_first_queue_only_the_others_are_served() -> None:
+    assert list(loaded(profile(SECOND)).queues) == ["1"]
+
+
+@pytest.mark.parametrize(("first", "second", "dry"), (("true", "false", False), ("true", "true", True)))
+def test_a_dry_run_beside_others_leaves_its_queue_out(first: str, second: str, *, dry: bool) -> None:
+    name = "CP_CAP_AUTOSCALE_DRY_RUN"
+    settings = loaded(profile(MAIN, {name: first}), profile(SECOND, {name: second}))
+    assert settings.process.dry_run is dry
+    assert len(settings.queues) == (2 if dry else 1)
+
+
+def test_the_shortest_polling_delay_counts() -> None:
+    name = "CP_CAP_AUTOSCALE_POLLING_DELAY"
+    assert loaded(profile(MAIN, {name: "20"}), profile(SECOND, {name: "5"})).process.polling_delay == 5
+
+
+def test_a_setting_of_the_whole_cell_is_that_of_the_first_queue_and_others_are_reported() -> None:
+    profiles = profile(MAIN, {"CP_CAP_AUTOSCALE_TOTAL_WORKERS": "4"}), profile(SECOND)
+    numbers = numbered(profiles, {})
+    assert load_settings(composed(CONTAINER, profiles, numbers)).process.total_workers == 4
+    (said,) = differing_profiles(profiles, numbers)
+    assert said.startswith("CP_CAP_AUTOSCALE_TOTAL_WORKERS holds for the whole cell: 4, as queue main.q has it")
+
+
+def test_secrets_stay_with_the_process_that_has_them() -> None:
+    profiles = (profile(MAIN),)
+    assert composed(CONTAINER, profiles, numbered(profiles, {}))["API_TOKEN"] == "secret-token"
+
+
+def test_a_queue_keeps_its_number() -> None:
+    """Its workers are tagged by it."""
+    created = profile({**SECOND, "CP_CAP_SGE_QUEUE_NAME": "new.q"})
+    numbers = numbered([profile(MAIN), profile(SECOND), created], {})
+    assert numbers["main.q"] == ""
+    assert numbers["c5.large.q"] == "1", "as the run's own variables number it, and `run` by hand does"
+    assert numbered([created], numbers) == numbers
+    assert numbered([created, profile(MAIN)], {})["new.q"] == numbers["new.q"], "also where nothing is remembered"
+
+
+def test_two_queues_named_alike_have_numbers_of_their_own() -> None:
+    first, second = profile(MAIN), profile(MAIN, {"CP_CAP_SGE_QUEUE_NAME": "other.q"})
+    assert sorted(numbered([first, second], {}).values()) == ["", "1001"]
+
+
+def test_cloud_pipeline_is_the_provider_in_the_container_of_a_run() -> None:
+    assert load_settings(CONTAINER).process.provider == "cloud_pipeline"
+    assert load_settings({**CONTAINER, "CP_CAP_AUTOSCALE_PROVIDER": "local"}).process.provider == "local"
+    assert load_settings({"RUN_ID": "1"}).process.provider is None
