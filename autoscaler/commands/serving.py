@@ -54,7 +54,6 @@ from autoscaler.policies.registry import load as load_policies
 from autoscaler.policies.registry import unclaimed
 from autoscaler.process import SystemRunner
 from autoscaler.providers.interface import HasRunLog, Provider
-from autoscaler.providers.registry import known_prefixes
 from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
