@@ -101,7 +101,13 @@ class CycleCloudProvider:
         return [worker_from(node, tag, status.arrays, self.catalog) for node, tag in ours]
 
     def launch(self, order: LaunchOrder) -> Launched:
+        """The server knows each bucket's request by its id. But an earlier try may have been met by another bucket than
+        this one would be (it was refused then, or the settings were others), so an order of several looks for its nodes
+        first.
+        """
         deadline = Deadline(self.api.rest.limits.total)
+        if (order.asked_before or len(order.buckets) > 1) and (made := self._made(order, deadline)):
+            return Launched(made)
         status = self._recent(KNOWN)
         self._release_void(status, deadline)
         ids: list[str] = []
@@ -154,18 +160,14 @@ class CycleCloudProvider:
         """
         answer = self.api.create(request, node_set, deadline)
         if isinstance(answer, Refused):
-            try:
+            with reading("whether the request was made before"):
                 known = self.api.nodes_of(request, deadline)
-            except Throttled as error:
-                raise Unreachable(f"it is not known whether the request was made before: {error}") from error
             if known is None:
                 raise answer
             return None
         added, message = answer
-        try:
+        with reading(f"the list of the {added} nodes that CycleCloud added"):
             found = [id_of(node) for node in self.api.nodes_of(request, deadline) or ()] if added else []
-        except Throttled as error:
-            raise Unreachable(f"CycleCloud added {added} nodes and does not list them: {error}") from error
         if len(found) < added:  # asked again, the request is known and its nodes are listed
             raise Unreachable(f"CycleCloud added {added} nodes and lists {len(found)} of them yet")
         return tuple(found), message
@@ -248,15 +250,16 @@ class CycleCloudProvider:
         """The existing nodes of an order that was made before, whole or in part: nothing is added to it, since missing
         nodes may have been ended.
         """
-        try:
-            nodes = [(node, tag_of(node)) for node in self.api.nodes(deadline)]
-        except Throttled as error:
-            raise Unreachable(f"it is not known which nodes the same order made before: {error}") from error
-        made = [id_of(node) for node, tag in nodes if tag and (tag.cell, tag.token) == (self.cell, order.token)]
-        if made:
-            return Launched(tuple(made))
+        if made := self._made(order, deadline):
+            return Launched(made)
         gone = OutOfCapacity("the same order was made before, and no node of it exists")
         return Launched((), tuple((bucket.key, gone) for bucket in order.buckets))
+
+    def _made(self, order: LaunchOrder, deadline: Deadline) -> tuple[str, ...]:
+        """The existing nodes of an order. Raises Unreachable."""
+        with reading("the nodes that the same order made before"):
+            nodes = [(node, tag_of(node)) for node in self.api.nodes(deadline)]
+        return tuple(id_of(node) for node, tag in nodes if tag and (tag.cell, tag.token) == (self.cell, order.token))
 
     def _shortage(self, array: str, machine_type: str, added: int, message: str, deadline: Deadline) -> ProviderError:
         """Why fewer were added: the server's words, and the counter in force."""

@@ -139,6 +139,39 @@ def test_an_order_over_two_buckets_repeated_gives_the_same_nodes(cloud: CycleClo
     assert len(cloud.billable()) == 3
 
 
+def test_an_order_met_by_another_bucket_is_not_met_again_after_a_change_of_the_settings(
+    cloud: CycleCloudPlane,
+) -> None:
+    """The answer was lost, and the first bucket, which was no longer served, is served again."""
+    cloud.control(do="add array", array="second", types=["Standard_D2s_v5"], attributes={"Interruptible": True})
+    cloud.control(do="array", array="second", set={"attributes": {"Region": "westus"}})
+    settings = {"node_arrays": "execute=execute,execute=second"}
+    both = cloud.connect(CELL, **settings)
+    usual = [each for each in both.buckets() if each.type.name == "Standard_D2s_v5"]
+    wanted = order(both, buckets=(next(b for b in usual if b.key.price_type is PriceType.SPOT), usual[0]), count=2)
+    assert len({bucket.key for bucket in wanted.buckets}) == 2
+    cloud.faults(reset="after", on="create")
+    with pytest.raises(Unreachable):
+        cloud.connect(CELL, node_arrays="execute=execute").launch(wanted)
+    cloud.heal()
+    assert len(nodes(cloud)) == 2
+    launched = cloud.connect(CELL, **settings).launch(wanted)
+    assert (set(launched.ids), len(nodes(cloud))) == ({node["NodeId"] for node in nodes(cloud)}, 2)
+
+
+@pytest.mark.parametrize("status", (403, 429))
+def test_nodes_that_were_added_and_may_not_be_listed_leave_the_order_open(cloud: CycleCloudPlane, status: int) -> None:
+    """A refusal of the call that lists them says nothing about the nodes: no other bucket is tried."""
+    provider = cloud.connect(CELL)
+    wanted = order(provider)
+    cloud.faults(status=status, on="nodes")
+    with pytest.raises(Unreachable):
+        provider.launch(wanted)
+    cloud.heal()
+    assert len(nodes(cloud)) == 1
+    assert len(cloud.connect(CELL).launch(wanted).ids) == len(nodes(cloud)) == 1
+
+
 def test_an_order_does_not_replace_its_terminated_workers(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     asked = order(provider, count=3)
