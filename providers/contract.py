@@ -10,6 +10,7 @@ A fault that cannot happen at a provider is named in `cannot`, with the reason; 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import uuid
@@ -25,6 +26,7 @@ import pytest
 from autoscaler.core.model.fleet import Bucket, Ending, FailureKind, MachineState, PriceType, Worker
 from autoscaler.providers.interface import (
     GROUP_ID,
+    Chooses,
     HasCallBudget,
     HasConsole,
     Launched,
@@ -59,6 +61,14 @@ class Fault(StrEnum):
     """Answers arrive that cannot be understood."""
     LOST_ANSWER = "lost_answer"
     """One launch happens, but its answer never arrives: it raises Unreachable, or LostAnswer."""
+    BROKEN_TLS = "broken_tls"
+    """One launch happens, and the TLS connection breaks before its answer. It was sent: it is no failed handshake."""
+    LOST_THEN_THROTTLED = "lost_then_throttled"
+    """One launch happens, its answer never arrives, and every later call for one meets a rate limit."""
+    CHANGED_SETTINGS = "changed_settings"
+    """Providers connected from now on have other settings of launches: one subnet fewer, another image or disk."""
+    HIDE_NEW = "hide_new"
+    """What exists is listed; what is launched from now on is not, until this is healed."""
     LAG = "lag"
     """Launches show in listings only after a while, the longer the better: no earlier than this is healed."""
     ACCEPTED_THEN_DEAD = "accepted_then_dead"
@@ -67,6 +77,8 @@ class Fault(StrEnum):
     """Somebody stops a machine without ending it (`ControlPlane.stop`)."""
     ENDED_OUTSIDE = "ended_outside"
     """Somebody else ends a machine (`ControlPlane.end`)."""
+    FORGOTTEN = "forgotten"
+    """A machine ended so long ago that the cloud does not know its id any more (`ControlPlane.forget`)."""
     IMAGE_DISKS = "image_disks"
     """The image has data disks, which the cloud by itself would leave behind."""
 
@@ -109,9 +121,18 @@ class ControlPlane(ABC):
         """End a machine, as somebody with the cloud's own tools would."""
         raise NotImplementedError(f"name {Fault.ENDED_OUTSIDE} in `cannot`, or do it")
 
+    def forget(self, worker_id: str) -> None:
+        """End a machine, and let the cloud not know its id any more."""
+        raise NotImplementedError(f"name {Fault.FORGOTTEN} in `cannot`, or do it")
+
     def settle(self) -> None:
         """Let a little time pass: with a simulated clock move it, else sleep."""
         time.sleep(0.05)
+
+
+def stored(order: LaunchOrder, provider: Provider) -> LaunchOrder:
+    """A new order as the journal has it: with the provider's choices."""
+    return replace(order, chosen=dict(provider.choose(order))) if isinstance(provider, Chooses) else order
 
 
 CELL, OTHER_CELL = "contract-cell", "contract-other"
@@ -167,7 +188,8 @@ class ProviderContract:
     def at_fault(self, plane: ControlPlane, fault: Fault) -> tuple[Provider, LaunchOrder]:
         """A provider that meets `fault`, and an order made before, while all was well."""
         self.possible(plane, fault)
-        order = self.order(plane.connect(CELL))
+        healthy = plane.connect(CELL)
+        order = stored(self.order(healthy), healthy)
         plane.inject(fault)
         return plane.connect(CELL), order
 
@@ -331,6 +353,55 @@ class ProviderContract:
         restarted.terminate(sorted(_existing(restarted)))
         self.until(plane, lambda: not _existing(restarted) and not plane.billable())
 
+    @pytest.mark.parametrize("fault", (Fault.BROKEN_TLS, Fault.LOST_THEN_THROTTLED))
+    def test_a_launch_that_may_have_happened_is_answered_or_unreachable_and_happens_once(
+        self, plane: ControlPlane, fault: Fault
+    ) -> None:
+        """Whatever a later try of the same call met, that says nothing about the first one."""
+        provider, order = self.at_fault(plane, fault)
+        with contextlib.suppress(Unreachable):
+            assert len(provider.launch(order).ids) == order.count
+        self.met_once(plane, order)
+
+    def test_a_lost_launch_repeated_by_another_process_at_once_gives_one_set_of_workers(
+        self, plane: ControlPlane
+    ) -> None:
+        """A restart within seconds, while no listing shows what the launch made."""
+        self.possible(plane, Fault.LAG)
+        provider, order = self.at_fault(plane, Fault.LOST_ANSWER)
+        plane.inject(Fault.LAG)
+        with pytest.raises((Unreachable, LostAnswer)):
+            provider.launch(order)
+        with contextlib.suppress(Unreachable, LostAnswer):
+            plane.connect(CELL).launch(replace(order, asked_before=True))
+        self.met_once(plane, order)
+
+    def test_a_lost_launch_repeated_with_other_settings_gives_one_set_of_workers(self, plane: ControlPlane) -> None:
+        self.possible(plane, Fault.CHANGED_SETTINGS)
+        provider, order = self.at_fault(plane, Fault.LOST_ANSWER)
+        with pytest.raises((Unreachable, LostAnswer)):
+            provider.launch(order)
+        plane.heal()
+        plane.inject(Fault.CHANGED_SETTINGS)
+        with contextlib.suppress(Unreachable):
+            plane.connect(CELL).launch(replace(order, asked_before=True))
+        self.met_once(plane, order)
+
+    def met_once(self, plane: ControlPlane, order: LaunchOrder) -> None:
+        """In the end the order has as many workers as it asked for, and no others exist."""
+        plane.heal()
+        later, ids = plane.connect(CELL), set[str]()
+
+        def answered() -> bool:
+            with contextlib.suppress(Unreachable):
+                ids.update(later.launch(replace(order, asked_before=True)).ids)
+            return len(ids) >= order.count
+
+        self.until(plane, lambda: len(_existing(later)) >= order.count)
+        self.until(plane, answered)
+        plane.settle()
+        assert (_existing(later), len(ids)) == (ids, order.count)
+
     # -- failures --------------------------------------------------------------------------------------
 
     def test_a_lack_of_capacity_is_a_shortfall_of_its_bucket(self, plane: ControlPlane) -> None:
@@ -397,6 +468,40 @@ class ProviderContract:
     def test_a_worker_that_is_not_listed_yet_can_be_terminated(self, plane: ControlPlane) -> None:
         provider, order = self.at_fault(plane, Fault.LAG)
         provider.terminate(provider.launch(order).ids)
+        self.until(plane, lambda: list(plane.billable()) == [])
+
+    def test_an_earlier_process_worker_that_is_not_listed_yet_is_terminated_or_said_not_to_be(
+        self, plane: ControlPlane
+    ) -> None:
+        """To count it as gone would leave it running."""
+        provider, order = self.at_fault(plane, Fault.LAG)
+        ids, later = provider.launch(order).ids, plane.connect(CELL)
+        try:
+            later.terminate(ids)
+        except Unreachable:
+            plane.heal()
+            self.until(plane, lambda: _ended(later, ids))
+        self.until(plane, lambda: list(plane.billable()) == [])
+
+    def test_a_new_worker_that_listings_hide_is_not_listed_as_ended_and_appears_later(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
+        """Those that are listed may all have ended, and nothing says that one more is there."""
+        self.possible(plane, Fault.HIDE_NEW)
+        seen = set(provider.launch(self.order(provider)).ids)
+        self.until(plane, lambda: _existing(provider) == seen)
+        order = self.order(provider)
+        plane.settle()
+        plane.inject(Fault.HIDE_NEW)
+        provider = plane.connect(CELL)
+        (hidden,) = provider.launch(order).ids
+        assert {worker.id for worker in provider.workers()} == seen
+        provider.terminate(sorted(seen))
+        self.until(plane, lambda: not _existing(provider))
+        assert hidden not in {worker.id for worker in provider.workers()}
+        plane.heal()
+        self.until(plane, lambda: _existing(plane.connect(CELL)) == {hidden})
+        self.until(plane, lambda: _ended(provider, [hidden]))
         self.until(plane, lambda: list(plane.billable()) == [])
 
     def test_an_accepted_machine_that_never_comes_up_has_failure_and_message(self, plane: ControlPlane) -> None:
@@ -507,6 +612,21 @@ class ProviderContract:
         provider.terminate(["no-such-machine"])
         self.until(plane, lambda: _existing(provider) == set(launched.ids))
 
+    def test_a_machine_that_the_cloud_has_forgotten_keeps_no_other_from_being_terminated_and_counts_as_gone(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
+        """Soon, or after some minutes if it might be too new to be known."""
+        self.possible(plane, Fault.FORGOTTEN)
+        forgotten, *others = provider.launch(self.order(provider, count=3)).ids
+        self.until(plane, lambda: _existing(provider) == {forgotten, *others})
+        plane.forget(forgotten)
+        with contextlib.suppress(Unreachable):
+            provider.terminate([forgotten, *others])
+        self.until(plane, lambda: list(plane.billable()) == [])
+        self.until(plane, lambda: _ended(provider, [forgotten]))
+        later = plane.connect(CELL)
+        self.until(plane, lambda: _ended(later, [forgotten]))
+
     def test_terminating_nothing_is_allowed(self, provider: Provider) -> None:
         provider.terminate([])
 
@@ -546,6 +666,15 @@ class ProviderContract:
         before = provider.call_budget().calls
         provider.launch(self.order(provider))
         assert provider.call_budget().calls > before
+
+
+def _ended(provider: Provider, ids: Sequence[str]) -> bool:
+    """Whether the provider could end these machines, or knows that they are gone."""
+    try:
+        provider.terminate(ids)
+    except Unreachable:
+        return False
+    return True
 
 
 def _worker(provider: Provider, worker_id: str) -> Worker | None:

@@ -63,6 +63,8 @@ class Faults:
     """
     listing_lag: float = 0.0
     """Seconds after which a launch or an end shows in listings."""
+    hidden_from: float | None = None
+    """What was launched since then shows in no listing."""
     answer_delay: float = 0.0
     """Seconds that each call takes, by the cloud's `sleep`."""
 
@@ -196,7 +198,9 @@ class FakeProvider:
         seen_at = self.cloud.clock() - self.cloud.faults.listing_lag
         with self.cloud.guard:
             ours = [machine for machine in self.cloud.machines.values() if machine.cell == self.cell]
-        return [self._worker(machine, seen_at) for machine in ours if _listed(machine, seen_at)]
+        hidden = self.cloud.faults.hidden_from
+        shown = ours if hidden is None else [machine for machine in ours if machine.created_at < hidden]
+        return [self._worker(machine, seen_at) for machine in shown if _listed(machine, seen_at)]
 
     def launch(self, order: LaunchOrder) -> Launched:
         self._call("launch")

@@ -40,6 +40,26 @@ class Place:
     subnet: str
 
 
+PLACES = "places"
+"""What an order has chosen: its places, each the number of its bucket and its subnet."""
+
+
+def chosen(order: LaunchOrder, terms: Terms, *, fleets: bool) -> dict[str, str]:
+    """The places of a new order. They are stored with it: with other ones the same token would be another request."""
+    found = places(order, terms)
+    # One place if there are no fleets: to try another after it, and be cut short, could launch twice when asked again.
+    numbers = {bucket.key: number for number, bucket in enumerate(order.buckets)}
+    told = [[numbers[place.bucket], place.subnet] for place in (found if fleets else found[:1])]
+    return {PLACES: json.dumps(told)}
+
+
+def places_of(order: LaunchOrder) -> tuple[Place, ...]:
+    """The places that the order has chosen; none: an earlier version stored it without."""
+    return tuple(
+        Place(order.buckets[number].key, subnet) for number, subnet in json.loads(order.chosen.get(PLACES, "[]"))
+    )
+
+
 def places(order: LaunchOrder, terms: Terms) -> tuple[Place, ...]:
     """The places in which the order may be met, in its order of preference. Raises Refused if no subnet is in any of
     its zones.

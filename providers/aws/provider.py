@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Any, ClassVar
@@ -32,10 +33,12 @@ from autoscaler.providers.aws.market import Market
 from autoscaler.providers.aws.notices import Notices
 from autoscaler.providers.aws.orders import (
     Place,
+    chosen,
     fleet_answer,
     fleet_request,
     fleet_template,
     places,
+    places_of,
     run_answer,
     run_request,
 )
@@ -52,7 +55,6 @@ from autoscaler.providers.interface import (
     ProviderError,
     QuotaReached,
     Refused,
-    Throttled,
     Unreachable,
 )
 from autoscaler.providers.price_age import oldest_price
@@ -62,6 +64,8 @@ MOST_IN_A_FILTER = 200
 """EC2 refuses a filter with more values."""
 OLD_TEMPLATE = timedelta(days=7)
 """Age from which a fleet's launch template that is not in use is deleted; one that is needed again is made again."""
+SURELY_VISIBLE = 300.0
+"""Seconds after which EC2 shows a machine that it launched, or has forgotten it."""
 SWEEP_EVERY, MOST_SWEPT = 3600.0, 50
 """Seconds between two sweeps of old templates, and how many one deletes: a launch waits for it."""
 # Ids have 17 digits since 2016, and had 8 before.
@@ -76,15 +80,25 @@ class AwsProvider:
     Settings: ClassVar[type[AwsSettings]] = AwsSettings
 
     def __init__(
-        self, settings: AwsSettings, *, cell: str, calls: Calls | None = None, executor: Executor = on_thread
+        self,
+        settings: AwsSettings,
+        *,
+        cell: str,
+        calls: Calls | None = None,
+        executor: Executor = on_thread,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.settings, self.cell = settings, cell
+        self.settings, self.cell, self.clock = settings, cell, clock
         self.calls = calls or Calls(settings)
         self.market = Market(self.calls, settings, executor)
         self.notices = Notices(self.calls, settings.event_queue)
         self._templates: set[str] = set()
         self._swept_at = float("-inf")
-        self._launched: set[str] = set()
+        self._began = clock()
+        self._launched: dict[str, float] = {}
+        """When this process launched a machine that it has not ended yet."""
+        self._ended: set[str] = set()
+        """Machines that this process ended while EC2 did not show them."""
         self._listed: Sequence[Worker] | None = None
 
     @property
@@ -117,11 +131,13 @@ class AwsProvider:
         if order.cell != self.cell:
             raise Refused(f"the provider of {self.cell} got an order of {order.cell}")
         try:
+            if not order.chosen:
+                # An earlier version stored it, and may have requested it at other places: that was another request.
+                if before := self._of_token(order):
+                    return _before(order, before, "it was requested before")
+                order = replace(order, chosen=self.choose(order))
             settings = self.settings.of_array(order.settings)
-            terms = self.market.terms(settings)
-            found = places(order, terms)
-            if not settings.fleets:
-                found = found[:1]  # to try another after it, and be cut short, could launch twice when asked again
+            terms, found = self.market.terms(settings), places_of(order)
             if len(found) > 1:
                 launched = self._fleet(order, found, settings, terms)
             else:
@@ -136,11 +152,17 @@ class AwsProvider:
             launched = _none_of(order, OutOfCapacity(f"{error}; other subnets may still work"), found)
         except (TokenEnded, TokenMismatch) as error:
             launched = self._made_before(order, error)
-        self._launched.update(launched.ids)
+        self._launched.update(dict.fromkeys(launched.ids, self.clock()))
         return launched
 
+    def choose(self, order: LaunchOrder) -> Mapping[str, str]:
+        settings = self.settings.of_array(order.settings)
+        return chosen(order, self.market.terms(settings), fleets=settings.fleets)
+
     def terminate(self, ids: Sequence[str]) -> None:
-        """A machine that is not visible is gone, unless it was launched just now: then it is ended unseen."""
+        """A machine that is not visible is gone, unless it may be too new for that: if this process launched it, it is
+        ended unseen; if an earlier one may have, that is known after some minutes.
+        """
         wanted = [worker_id for worker_id in dict.fromkeys(ids) if MACHINE.fullmatch(worker_id)]
         seen = {found["InstanceId"]: found for part in _parts(wanted, MOST_IN_A_FILTER) for found in self._named(part)}
         theirs = [worker_id for worker_id, found in seen.items() if not self._is_ours(found)]
@@ -148,21 +170,42 @@ class AwsProvider:
             raise Refused(
                 f"{', '.join(theirs)} do not carry the tag of {self.cell}: left alone; nothing was terminated"
             )
-        ending = [
-            worker_id
-            for worker_id in wanted
-            if (worker_id in seen and seen[worker_id]["State"]["Name"] not in ("shutting-down", "terminated"))
-            or (worker_id not in seen and worker_id in self._launched)
-        ]
-        for part in _parts(ending, MOST_A_CALL):
-            try:
-                self.calls.ask("terminate_instances", InstanceIds=part)
-            # If one id is unknown, TerminateInstances ends none of the others either.
-            except MachineUnknown as error:
-                raise Unreachable(
-                    f"{error}; it may be too new to be listed: the autoscaler terminates it later"
-                ) from error
-        self._launched.difference_update(ids)
+        ending = [each for each, found in seen.items() if found["State"]["Name"] not in ("shutting-down", "terminated")]
+        hidden = [worker_id for part in _parts(ending, MOST_A_CALL) for worker_id in self._end(part)]
+        hidden += [worker_id for worker_id in wanted if worker_id not in seen and not self._end_unseen(worker_id)]
+        for worker_id in ids:
+            if worker_id not in hidden:
+                self._launched.pop(worker_id, None)
+        if hidden:
+            error = Unreachable(
+                f"EC2 does not show {', '.join(hidden)}, which may be too new for that: the autoscaler ends it later"
+            )
+            error.ids = tuple(hidden)
+            raise error
+
+    def _end(self, ids: Sequence[str]) -> list[str]:
+        """End visible machines; returns those that EC2 does not know any more."""
+        try:
+            self.calls.ask("terminate_instances", InstanceIds=list(ids))
+        # If one id is unknown, TerminateInstances ends none of the others either.
+        except MachineUnknown:
+            if len(ids) == 1:
+                return list(ids)
+            half = len(ids) // 2
+            return [*self._end(ids[:half]), *self._end(ids[half:])]
+        return []
+
+    def _end_unseen(self, worker_id: str) -> bool:
+        """End a machine that no listing shows; whether it is ended, or surely gone."""
+        if worker_id in self._ended:
+            return True
+        launched_at = self._launched.get(worker_id)
+        if launched_at is None:  # whose it is cannot be seen, so it is not ended (rule 4)
+            return self.clock() - self._began >= SURELY_VISIBLE
+        if self._end([worker_id]):
+            return self.clock() - launched_at >= SURELY_VISIBLE
+        self._ended.add(worker_id)
+        return True
 
     def call_budget(self) -> CallBudget:
         return self.calls.rate_limiter.budget()
@@ -230,15 +273,18 @@ class AwsProvider:
 
     def _made_before(self, order: LaunchOrder, error: ProviderError) -> Launched:
         """The result of a token that EC2 will not answer again: its machines ended, or the settings changed."""
-        try:
-            listed = list(self._described(tags.filters(cell=self.cell, token=order.token)))
-        except Throttled as busy:
-            raise Unreachable(f"{error}; whether machines of it exist is not known: {busy}") from busy
-        ids = tuple(found["InstanceId"] for found in listed)
+        ids = self._of_token(order, str(error))
         if not ids and isinstance(error, TokenMismatch):
             raise Unreachable(f"{error}; the listing shows no machine of it yet") from error
-        ended = OutOfCapacity(f"{len(ids)} of {order.count} machines of this order exist: {error}")
-        return Launched(ids, () if len(ids) >= order.count else ((order.buckets[0].key, ended),))
+        return _before(order, ids, str(error))
+
+    def _of_token(self, order: LaunchOrder, why: str = "an earlier request") -> tuple[str, ...]:
+        """The visible machines of an order. Raises Unreachable."""
+        try:
+            listed = list(self._described(tags.filters(cell=self.cell, token=order.token)))
+        except ProviderError as error:
+            raise Unreachable(f"{why}; whether machines of it exist is not known: {error}") from error
+        return tuple(found["InstanceId"] for found in listed)
 
     def _named(self, ids: Sequence[str]) -> Iterable[Answer]:
         """The visible ones of these machines. A filter, unlike ids, is no error for the others."""
@@ -254,6 +300,12 @@ class AwsProvider:
 
     def _is_ours(self, found: Answer) -> bool:
         return tags.as_mapping(found.get("Tags", ())).get(tags.CELL) == self.cell
+
+
+def _before(order: LaunchOrder, ids: tuple[str, ...], why: str) -> Launched:
+    """The machines of an order that was requested before: nothing is added to them."""
+    short = OutOfCapacity(f"{len(ids)} of {order.count} machines of this order exist: {why}")
+    return Launched(ids, () if len(ids) >= order.count else ((order.buckets[0].key, short),))
 
 
 def _none_of(order: LaunchOrder, error: ProviderError, found: Sequence[Place]) -> Launched:

@@ -30,7 +30,7 @@ from autoscaler.providers.interface import (
     Throttled,
     Unreachable,
 )
-from autoscaler.providers.rest import Deadline
+from autoscaler.providers.rest import Deadline, reading
 
 LANES = 8
 """Machines that are requested at the same time."""
@@ -141,9 +141,12 @@ class Orders:
         return self._calls.ask(f"creating {name}", put)
 
     def _existing(self, order: LaunchOrder) -> tuple[str, ...]:
-        """The existing machines of an order: by name, since a listing may lag. Raises Refused if one is not ours."""
+        """The existing machines of an order: by name, since a listing may lag. Raises Refused if one is not ours, and
+        Unreachable if they may not be looked at: they exist all the same.
+        """
         wanted = tags.names(order)
-        with ThreadPoolExecutor(min(LANES, len(wanted)), thread_name_prefix="order") as lanes:
+        lanes = ThreadPoolExecutor(min(LANES, len(wanted)), thread_name_prefix="order")
+        with lanes, reading("the machines that the same order made before"):
             found = list(lanes.map(self._calls.machine, wanted))
         for name, record in zip(wanted, found, strict=True):
             if record is None:

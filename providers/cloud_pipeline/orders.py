@@ -2,7 +2,8 @@
 
 The platform knows no idempotency token. Ours is a parameter of the run in each creating call, and before anything is
 created the runs of the token are listed: if there are some, they are the answer. After a call whose answer was lost
-nothing is created for a while, since the platform may still be working on it.
+nothing is created for a while, since the platform may still be working on it, and its listing may lag. That holds for
+an earlier process's call as well: the journal knows it (`LaunchOrder.asked_before`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 from autoscaler.providers.cloud_pipeline.api import Api, as_record
 from autoscaler.providers.cloud_pipeline.parameters import launch_body
@@ -57,15 +59,20 @@ class Orders:
         inherited: Callable[[], Mapping[str, str]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._api, self._settings, self._inherited, self._clock = api, settings, inherited, clock
+        self._api, self._settings, self._inherited, self.clock = api, settings, inherited, clock
         self._locks = [threading.Lock() for _ in range(LOCKS)]
         self._answers: dict[str, tuple[str, ...]] = {}
-        self._lost_at: dict[str, float] = {}
+        self._lost_at: dict[str, float | None] = {}
+        """By token that this process has requested: the time of the last call without an answer, if there was one."""
 
     def launch(self, order: LaunchOrder) -> Launched:
         """See `Provider.launch`: earlier runs of the token are the answer, else one run for each worker."""
         deadline = Deadline(PATIENCE)
         with self._locks[hash(order.token) % LOCKS]:
+            if order.token not in self._lost_at:
+                # Another process's call may have come just before this one. Its clock may have been another, too.
+                self._lost_at[order.token] = self.clock() if order.asked_before else None
+                _forget_oldest(self._lost_at)
             if answered := self._answers.get(order.token):
                 return _launched(order, answered, "was not launched then")
             if found := self._made(order, deadline):
@@ -78,7 +85,7 @@ class Orders:
 
     def _in_doubt(self, token: str) -> bool:
         lost_at = self._lost_at.get(token)
-        return lost_at is not None and self._clock() - lost_at < SETTLED
+        return lost_at is not None and self.clock() - lost_at < SETTLED
 
     def _made(self, order: LaunchOrder, deadline: Deadline) -> tuple[str, ...]:
         """The runs that were created under this token, ended ones too, in the order of their requests."""
@@ -121,7 +128,7 @@ class Orders:
     def _conclude(self, order: LaunchOrder, progress: _Progress) -> Launched:
         """The answer, or an error in its place: if there is no run at all, whether to try again."""
         if progress.lost is not None:
-            self._lost_at[order.token] = self._clock()
+            self._lost_at[order.token] = self.clock()
             raise progress.lost
         ids = tuple(progress.ids[index] for index in sorted(progress.ids))
         permanent = [error for error in progress.errors if isinstance(error, Refused | Throttled)]
@@ -136,10 +143,14 @@ class Orders:
         self, order: LaunchOrder, ids: tuple[str, ...], why: str, error: ProviderError | None = None
     ) -> Launched:
         self._answers[order.token] = ids
-        while len(self._answers) > REMEMBERED:
-            self._answers.pop(next(iter(self._answers)), None)
-        self._lost_at.pop(order.token, None)
+        _forget_oldest(self._answers)
+        self._lost_at[order.token] = None
         return _launched(order, ids, why, error)
+
+
+def _forget_oldest(known: dict[str, Any]) -> None:
+    while len(known) > REMEMBERED:
+        known.pop(next(iter(known)), None)
 
 
 def _launched(order: LaunchOrder, ids: tuple[str, ...], why: str, error: ProviderError | None = None) -> Launched:

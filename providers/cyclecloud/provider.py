@@ -106,8 +106,8 @@ class CycleCloudProvider:
         first.
         """
         deadline = Deadline(self.api.rest.limits.total)
-        if (order.asked_before or len(order.buckets) > 1) and (made := self._made(order, deadline)):
-            return Launched(made)
+        if (order.asked_before or len(order.buckets) > 1) and (before := self._made(order, deadline)):
+            return Launched(before)
         status = self._recent(KNOWN)
         self._release_void(status, deadline)
         ids: list[str] = []

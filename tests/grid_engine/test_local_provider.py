@@ -44,6 +44,11 @@ class TreePlane(ControlPlane):
             Fault.ENDED_OUTSIDE: "the cause of a killed host is not recorded: it counts as one that died",
             Fault.IMAGE_DISKS: "a host of namespaces has no disks",
             Fault.THROTTLED: "calls on this host are not counted",
+            Fault.LOST_THEN_THROTTLED: "calls on this host are not counted",
+            Fault.BROKEN_TLS: "there is no network between provider and machines",
+            Fault.HIDE_NEW: "its listing lags as a whole",
+            Fault.FORGOTTEN: "the records of ended machines stay for a day; tests/providers acts it out",
+            Fault.CHANGED_SETTINGS: "no setting is part of a launch",
             Fault.REFUSED: "whoever runs this test may start hosts; tests/providers acts it out",
         }
     )

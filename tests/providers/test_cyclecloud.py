@@ -145,8 +145,8 @@ def test_an_order_met_by_another_bucket_is_not_met_again_after_a_change_of_the_s
     """The answer was lost, and the first bucket, which was no longer served, is served again."""
     cloud.control(do="add array", array="second", types=["Standard_D2s_v5"], attributes={"Interruptible": True})
     cloud.control(do="array", array="second", set={"attributes": {"Region": "westus"}})
-    settings = {"node_arrays": "execute=execute,execute=second"}
-    both = cloud.connect(CELL, **settings)
+    arrays = "execute=execute,execute=second"
+    both = cloud.connect(CELL, node_arrays=arrays)
     usual = [each for each in both.buckets() if each.type.name == "Standard_D2s_v5"]
     wanted = order(both, buckets=(next(b for b in usual if b.key.price_type is PriceType.SPOT), usual[0]), count=2)
     assert len({bucket.key for bucket in wanted.buckets}) == 2
@@ -155,7 +155,7 @@ def test_an_order_met_by_another_bucket_is_not_met_again_after_a_change_of_the_s
         cloud.connect(CELL, node_arrays="execute=execute").launch(wanted)
     cloud.heal()
     assert len(nodes(cloud)) == 2
-    launched = cloud.connect(CELL, **settings).launch(wanted)
+    launched = cloud.connect(CELL, node_arrays=arrays).launch(wanted)
     assert (set(launched.ids), len(nodes(cloud))) == ({node["NodeId"] for node in nodes(cloud)}, 2)
 
 

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -42,7 +42,13 @@ class Clock:
 
 class FakePlane(ControlPlane):
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
-        {Fault.STOPPED: "a played machine exists or does not", Fault.IMAGE_DISKS: "a played machine has no disks"}
+        {
+            Fault.STOPPED: "a played machine exists or does not",
+            Fault.IMAGE_DISKS: "a played machine has no disks",
+            Fault.BROKEN_TLS: "there is no network",
+            Fault.LOST_THEN_THROTTLED: "a launch is one call, which is not repeated",
+            Fault.CHANGED_SETTINGS: "no setting is part of a launch",
+        }
     )
 
     def __init__(self) -> None:
@@ -56,13 +62,23 @@ class FakePlane(ControlPlane):
         return self.cloud.billable()
 
     def inject(self, fault: Fault) -> None:
-        self.cloud.faults = replace(FAULTS[fault])
+        """Beside those that are played already."""
+        if fault is Fault.HIDE_NEW:
+            self.cloud.faults.hidden_from = self.clock()
+            return
+        usual, played = Faults(), FAULTS[fault]
+        for name in (each.name for each in fields(Faults)):
+            if getattr(played, name) != getattr(usual, name):
+                setattr(self.cloud.faults, name, getattr(played, name))
 
     def heal(self) -> None:
         self.cloud.faults = Faults()
 
     def end(self, worker_id: str) -> None:
         self.cloud.kill(worker_id)
+
+    def forget(self, worker_id: str) -> None:
+        del self.cloud.machines[worker_id]
 
     def settle(self) -> None:
         self.clock.sleep(5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -83,6 +84,9 @@ class LocalPlane(ControlPlane):
             Fault.ENDED_OUTSIDE: "the cause of a killed host is not recorded: it counts as one that died",
             Fault.IMAGE_DISKS: "a host of namespaces has no disks",
             Fault.THROTTLED: "calls on this host are not counted",
+            Fault.LOST_THEN_THROTTLED: "calls on this host are not counted",
+            Fault.BROKEN_TLS: "there is no network between provider and machines",
+            Fault.HIDE_NEW: "its listing lags as a whole",
         },
     )
 
@@ -92,7 +96,7 @@ class LocalPlane(ControlPlane):
         self.chosen: dict[str, Any] = {}
 
     def connect(self, cell: str, **chosen: Any) -> LocalProvider:
-        settings = LocalSettings(network=self.directory, boot_delay=20, **{**self.chosen, **chosen})
+        settings = LocalSettings(network=self.directory, **{"boot_delay": 20, **self.chosen, **chosen})
         return LocalProvider(settings, cell=cell, hosts=self.hosts, clock=self.clock)
 
     def billable(self) -> Collection[str]:
@@ -106,6 +110,8 @@ class LocalPlane(ControlPlane):
                 self.chosen = {"max_machines": 2}
             case Fault.QUOTA:
                 self.chosen = {"max_machines": 0}
+            case Fault.CHANGED_SETTINGS:
+                self.chosen = {"boot_delay": 7}
             case Fault.LAG:
                 self.chosen = {"listing_lag": 60}
             case Fault.REFUSED:
@@ -122,6 +128,10 @@ class LocalPlane(ControlPlane):
                 self.chosen = {"state": self.directory / "file"}
             case _:
                 raise AssertionError(fault)
+
+    def forget(self, worker_id: str) -> None:
+        self.connect(CELL).terminate([worker_id])
+        shutil.rmtree(self.directory / "machines" / worker_id)
 
     def heal(self) -> None:
         self.chosen, self.hosts.broken, self.hosts.crash, self.hosts.dying = {}, None, None, False

@@ -87,7 +87,7 @@ def make_template(layer: Layer, values: Values) -> Any:
 
 
 def lag(layer: Layer, values: Values) -> Any:
-    layer.lag = float(values["seconds"])
+    layer.lag, layer.hidden_from = float(values["seconds"]), None
     return {}
 
 
@@ -126,6 +126,21 @@ def end(layer: Layer, values: Values) -> Any:
     machine = layer.machines()[values["id"]]
     machine.terminate()
     machine.state_reason = StateReason(f"{values['code']}: {values['code']}", values["code"])
+    return {}
+
+
+def forget_machine(layer: Layer, values: Values) -> Any:
+    """A machine ended so long ago that EC2 does not know it any more."""
+    for volume in layer.machines()[values["id"]].block_device_mapping.values():
+        layer.backend().volumes.pop(volume.volume_id, None)
+    for reservation in layer.backend().reservations.values():
+        reservation.instances = [machine for machine in reservation.instances if machine.id != values["id"]]
+    return {}
+
+
+def hide_new(layer: Layer, _: Values) -> Any:
+    """From now on listings leave out every machine that is launched, until `lag` is set."""
+    layer.hidden_from = datetime.now(UTC)
     return {}
 
 
@@ -183,6 +198,8 @@ VERBS: Mapping[str, Callable[[Layer, Values], Any]] = {
         billable,
         machines,
         end,
+        forget_machine,
+        hide_new,
         stop,
         protect,
         without_subnet,

@@ -24,7 +24,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from tests.clouds.aws import wire
 from tests.clouds.aws.faults import Fault, Faults, Kind
 from tests.clouds.aws.launching import Launching
-from tests.clouds.aws.listing import REGION, described, fits, known_of
+from tests.clouds.aws.listing import REGION, aware, described, fits, known_of
 from tests.clouds.aws.permissions import permissions_of
 from tests.clouds.aws.wire import Invalid, Parameters
 
@@ -48,6 +48,8 @@ class Layer:
     faults: Faults = field(default_factory=Faults)
     lag: float = 0.0
     """Seconds after which a launch shows in listings."""
+    hidden_from: datetime | None = None
+    """Machines launched since then show in no listing."""
     recorded: list[str] = field(default_factory=list)
     """`service:Action` of every request that was valid."""
     refused: list[str] = field(default_factory=list)
@@ -88,7 +90,7 @@ class Layer:
         backend.launch_template_name_to_ids.clear()
         self.launching = Launching(self.ask, self.backend, self.machines, self.gone_subnets)
         self.faults.set_now = []
-        self.lag = 0.0
+        self.lag, self.hidden_from = 0.0, None
         self.recorded, self.refused = [], []
         self.permissions = set()
         self.protected = set()
@@ -253,6 +255,8 @@ class Layer:
         filters = parameters.get("Filters", ())
         self.on_look(tuple(self.machines().values()))
         found = [each for each in self.machines().values() if fits(known_of(each), filters)]
+        if self.hidden_from is not None:
+            found = [each for each in found if aware(each.launch_time) < self.hidden_from]
         return described(found, parameters, lag=self.lag)
 
     def _images(self, parameters: Parameters) -> bytes:

@@ -23,7 +23,7 @@ def described(machines: Sequence[Any], parameters: Parameters, *, lag: float) ->
     if named is not None and "MaxResults" in parameters:
         raise Invalid("InvalidParameterCombination", "The parameter instancesSet cannot be used with maxResults")
     now = datetime.now(UTC)
-    shown = [each for each in machines if (now - _aware(each.launch_time)).total_seconds() >= lag]
+    shown = [each for each in machines if (now - aware(each.launch_time)).total_seconds() >= lag]
     if named is not None:
         missing = sorted(set(named) - {each.id for each in shown})
         if missing:
@@ -77,7 +77,7 @@ def instance(machine: Any) -> Parameters:
         "ImageId": machine.image_id,
         "InstanceType": machine.instance_type,
         "State": {"Code": machine.state_code, "Name": machine.state},
-        "LaunchTime": _aware(machine.launch_time),
+        "LaunchTime": aware(machine.launch_time),
         "Placement": placement,
         "PrivateDnsName": machine.private_dns_name if living else "",
         "StateTransitionReason": machine.state_transition_reason or "",
@@ -92,5 +92,5 @@ def instance(machine: Any) -> Parameters:
     return found
 
 
-def _aware(moment: datetime) -> datetime:
+def aware(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Collection, Mapping
 from copy import copy
 from types import MappingProxyType
@@ -14,13 +16,14 @@ from autoscaler.providers.contract import ControlPlane, Fault
 from autoscaler.providers.rate_limiter import RateLimiter
 from autoscaler.providers.settings import read_settings
 from tests.clouds.played import Region
+from tests.clouds.tls import BreakingTls, certificate
 
 LAUNCHES = ("RunInstances", "CreateFleet")
 NOWHERE = "http://127.0.0.1:9"
 """A port without a server: calls are refused at once."""
 LAG = 3600.0
 """Seconds: longer than a launch and a listing take on a busy machine."""
-_clients: dict[bool, Calls] = {}
+_clients: dict[str, Calls] = {}
 
 
 class AwsPlane(ControlPlane):
@@ -32,6 +35,10 @@ class AwsPlane(ControlPlane):
         self.own = MappingProxyType(settings)
         self.zones = zones
         self.unreachable = False
+        self.tls: BreakingTls | None = None
+        self.changed: Mapping[str, str] = {}
+        self.skew = 0.0
+        """Seconds by which the providers' clock is ahead."""
 
     def like(self, zones: str, **settings: str) -> AwsPlane:
         """The same region with other settings laid over these."""
@@ -44,25 +51,32 @@ class AwsPlane(ControlPlane):
         subnets = [self.world["subnets"][f"us-east-1{letter}"] for letter in self.zones]
         given = {
             "region": "us-east-1",
-            "endpoint": NOWHERE if self.unreachable else self.region.address,
+            "endpoint": NOWHERE if self.unreachable else self.tls.address if self.tls else self.region.address,
             "image": self.world["image"],
             "subnets": ",".join(subnets),
             "families": "c5",
             "prices": "catalog",
             "calls_per_second": "1000",
             **self.own,
+            **self.changed,
         }
         return {f"{PREFIX}{name.upper()}": value for name, value in given.items()}
 
     def connect(self, cell: str) -> AwsProvider:
         """A client takes botocore a third of a second to make and knows nothing of what was asked: all share one."""
         settings = read_settings(AwsSettings, self.values())
-        calls = _clients.setdefault(self.unreachable, Calls(settings))
+        calls = (
+            Calls(settings) if self.tls else _clients.setdefault(self.values()[f"{PREFIX}ENDPOINT"], Calls(settings))
+        )
         calls.settings = settings
         calls.rate_limiter = RateLimiter(
             rate=1000, burst=1000, patience=0.3
         )  # the contract waits for the end of our patience
-        return AwsProvider(settings, cell=cell, calls=calls)
+        return AwsProvider(settings, cell=cell, calls=calls, clock=lambda: time.monotonic() + self.skew)
+
+    def settle(self) -> None:
+        super().settle()
+        self.skew += 60
 
     def billable(self) -> Collection[str]:
         found: list[str] = self.region.control("billable")["billable"]
@@ -86,13 +100,25 @@ class AwsPlane(ControlPlane):
                 self.region.fault({"kind": "garbage", "operation": "DescribeInstances"})
             case Fault.LOST_ANSWER:
                 self.fault_launches(kind="lost", times=1)
+            case Fault.BROKEN_TLS:
+                os.environ["AWS_CA_BUNDLE"] = str(certificate()[0])
+                self.tls = BreakingTls(self.region.address, _is_launch)
+            case Fault.LOST_THEN_THROTTLED:
+                lost = [{"operation": name, "kind": "lost", "times": 1} for name in LAUNCHES]
+                limit = {"kind": "error", "code": "RequestLimitExceeded", "status": 503}
+                self.region.fault(*lost, *({"operation": name, **limit} for name in LAUNCHES))
+            case Fault.CHANGED_SETTINGS:
+                subnets = [self.world["subnets"][f"us-east-1{letter}"] for letter in self.zones]
+                self.changed = {"disk": "77", "subnets": ",".join(subnets[:1])}
+            case Fault.HIDE_NEW:
+                self.region.control("hide_new")
             case Fault.LAG:
                 self.region.control("lag", seconds=LAG)
             case Fault.ACCEPTED_THEN_DEAD:
                 self.region.control("doom", code="Client.InternalError", message="Client error on launch")
             case Fault.IMAGE_DISKS:
                 self.region.control("image_disk", device="/dev/sdf")
-            case Fault.STOPPED | Fault.ENDED_OUTSIDE:
+            case Fault.STOPPED | Fault.ENDED_OUTSIDE | Fault.FORGOTTEN:
                 raise NotImplementedError
 
     def stop(self, worker_id: str) -> None:
@@ -100,6 +126,9 @@ class AwsPlane(ControlPlane):
 
     def end(self, worker_id: str) -> None:
         self.region.control("end", id=worker_id, code="Client.UserInitiatedShutdown")
+
+    def forget(self, worker_id: str) -> None:
+        self.region.control("forget_machine", id=worker_id)
 
     def fault_launches(self, **fault: Any) -> None:
         """Every launch meets this fault, however it is asked for."""
@@ -110,4 +139,12 @@ class AwsPlane(ControlPlane):
         self.region.control("stock", left={}, vcpus=None)
         self.region.control("lag", seconds=0)
         self.region.control("doom")
-        self.unreachable = False
+        self.unreachable, self.changed = False, {}
+        if self.tls is not None:
+            self.tls.close()
+            self.tls = None
+            del os.environ["AWS_CA_BUNDLE"]
+
+
+def _is_launch(method: str, path: str, body: bytes) -> bool:
+    return any(f"Action={name}".encode() in body for name in LAUNCHES)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+import time
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +18,7 @@ from autoscaler.providers.rate_limiter import RateLimiter
 from autoscaler.providers.settings import read_settings
 from tests.clouds.azure.region import GROUP, LOCATION, SUBSCRIPTION
 from tests.clouds.played import Region
+from tests.clouds.tls import BreakingTls, certificate
 
 NOWHERE = "http://127.0.0.1:9"
 """A port without a server: calls are refused at once."""
@@ -33,6 +36,9 @@ class Played:
 class AzurePlane(ControlPlane):
     """An empty region. `settings` are laid over those of a small cell: one family, no zones."""
 
+    tls: BreakingTls | None = None
+    changed: Mapping[str, str] = MappingProxyType({})
+
     def __init__(self, region: Region, **settings: str) -> None:
         self.region = region
         self.region.control("forget")
@@ -45,13 +51,14 @@ class AzurePlane(ControlPlane):
             "subscription": SUBSCRIPTION,
             "resource_group": GROUP,
             "location": LOCATION,
-            "endpoint": NOWHERE if self.unreachable else self.region.address,
+            "endpoint": NOWHERE if self.unreachable else self.tls.address if self.tls else self.region.address,
             "price_list": f"{self.region.address}/api/retail/prices",
             "image": "p:o:s:latest",
             "subnet": "net/default",
             "key": "ssh-ed25519 AAAA played",
             "families": "Dsv5",
             **self.own,
+            **self.changed,
         }
         return {f"{PREFIX}{name.upper()}": value for name, value in given.items()}
 
@@ -89,13 +96,24 @@ class AzurePlane(ControlPlane):
                 self.region.fault({"kind": "garbage", "operation": "ListMachines"})
             case Fault.LOST_ANSWER:
                 self.region.fault({"kind": "lost", "operation": creating, "times": 1})
+            case Fault.BROKEN_TLS:
+                os.environ["REQUESTS_CA_BUNDLE"] = str(certificate()[0])
+                self.tls = BreakingTls(self.region.address, lambda method, path, _: method == "PUT")
+            case Fault.LOST_THEN_THROTTLED:
+                limit = {"kind": "error", "code": "TooManyRequests", "status": 429, "seconds": 30}
+                lost = {"kind": "lost", "operation": creating, "times": 1}
+                self.region.fault(lost, {"operation": creating, **limit})
+            case Fault.CHANGED_SETTINGS:
+                self.changed = {"disk": "77"}
+            case Fault.HIDE_NEW:
+                self.region.control("set", hidden_from=time.time())
             case Fault.LAG:
                 self.region.control("set", lag=LAG)
             case Fault.ACCEPTED_THEN_DEAD:
                 self.region.control("set", fails={"Standard_D2s_v5": "OSProvisioningTimedOut"})
             case Fault.IMAGE_DISKS:
                 self.region.control("set", image_disks=[0, 3])
-            case Fault.STOPPED | Fault.ENDED_OUTSIDE:
+            case Fault.STOPPED | Fault.ENDED_OUTSIDE | Fault.FORGOTTEN:
                 raise NotImplementedError
 
     def stop(self, worker_id: str) -> None:
@@ -104,8 +122,16 @@ class AzurePlane(ControlPlane):
     def end(self, worker_id: str) -> None:
         self.region.control("vanish", name=worker_id)
 
+    def forget(self, worker_id: str) -> None:
+        self.end(worker_id)
+
     def heal(self) -> None:
         self.region.fault()
-        self.region.control("set", stock={}, lag=0, fails={})
+        self.changed = {}
+        if self.tls is not None:
+            self.tls.close()
+            self.tls = None
+            del os.environ["REQUESTS_CA_BUNDLE"]
+        self.region.control("set", stock={}, lag=0, hidden_from=None, fails={})
         self.region.control("limit", cores=100_000)
         self.unreachable = False

@@ -143,6 +143,8 @@ class Azure:
         """Sizes whose making fails later, with the code."""
         self.limits = {"cores": 100_000, "lowPriorityCores": 100_000, "virtualMachines": 25_000}
         self.lag = self.boot = 0.0
+        self.hidden_from: float | None = None
+        """Machines made since then show in no listing."""
         self.ending = 0.02
         self.page = 100
         self.missing: set[str] = set()
@@ -251,7 +253,8 @@ class Azure:
     def listed(self) -> list[Machine]:
         """Machines as a listing shows them: with a lag."""
         now = time.time()
-        return [machine for machine in self.machines.values() if machine.made_at + self.lag <= now]
+        until = now - self.lag if self.hidden_from is None else self.hidden_from
+        return [machine for machine in self.machines.values() if machine.made_at <= until]
 
     def billable(self) -> list[str]:
         return [*(machine.id for machine in self.machines.values()), *sorted(self.things)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from autoscaler.providers.contract import ControlPlane, Fault
 from autoscaler.providers.rate_limiter import RateLimiter
 from autoscaler.providers.settings import read_settings
 from tests.clouds.played import served
+from tests.clouds.tls import BreakingTls, certificate
 
 
 class Process:
@@ -57,6 +59,7 @@ class CloudPipelinePlane(ControlPlane):
         {
             Fault.OUT_OF_CAPACITY: "the platform accepts every run; one without a machine fails later, and says why",
             Fault.IMAGE_DISKS: "the platform makes a run's disks and takes them away",
+            Fault.FORGOTTEN: "the platform keeps the record of every run",
         }
     )
 
@@ -65,11 +68,20 @@ class CloudPipelinePlane(ControlPlane):
         self.process.control("reset")
         self.environment: dict[str, str] = self.process.state["environment"]
         self.broken: dict[str, str] = {}
+        self.tls: BreakingTls | None = None
+        self.skew = 0.0
+        """Seconds by which the providers' clock is ahead."""
 
     def connect(self, cell: str, **given: str) -> CloudPipelineProvider:
         values = {**self.environment, **self.broken, **given}
         settings = read_settings(CloudPipelineProvider.Settings, values)
-        return CloudPipelineProvider(settings, cell=cell, rate_limiter=RateLimiter(rate=1000.0, burst=1000))
+        provider = CloudPipelineProvider(settings, cell=cell, rate_limiter=RateLimiter(rate=1000.0, burst=1000))
+        provider.orders.clock = lambda: time.monotonic() + self.skew
+        return provider
+
+    def settle(self) -> None:
+        super().settle()
+        self.skew += 10
 
     def billable(self) -> Collection[str]:
         living: list[str] = self.process.state["billable"]
@@ -92,6 +104,19 @@ class CloudPipelinePlane(ControlPlane):
                 self.process.control("fault", call="POST run/filter", kind="garbage", times=9999)
             case Fault.LOST_ANSWER:
                 self.process.control("fault", call="POST run", kind="lost")
+            case Fault.BROKEN_TLS:
+                address = self.process.address
+                self.tls = BreakingTls(address, lambda method, path, _: method == "POST" and path.endswith("/run"))
+                base = self.environment["API"].replace(address, self.tls.address)
+                prefix = CloudPipelineProvider.Settings.env_prefix
+                self.broken = {"API": base, f"{prefix}CERTIFICATES": str(certificate()[0])}
+            case Fault.LOST_THEN_THROTTLED:
+                self.process.control("fault", call="POST run", kind="lost")
+                self.process.control("fault", call="POST run", kind="status", times=9999, status=429)
+            case Fault.CHANGED_SETTINGS:
+                self.broken = {"CP_CAP_AUTOSCALE_INSTANCE_IMAGE": "registry/library/other:1", "instance_disk": "77"}
+            case Fault.HIDE_NEW:
+                self.process.control("set", hidden_from=time.time())
             case Fault.LAG:
                 self.process.control("set", lag=3600.0)
             case Fault.ACCEPTED_THEN_DEAD:
@@ -107,4 +132,7 @@ class CloudPipelinePlane(ControlPlane):
 
     def heal(self) -> None:
         self.broken = {}
+        if self.tls is not None:
+            self.tls.close()
+            self.tls = None
         self.process.control("heal")

@@ -77,6 +77,8 @@ class Platform:
     """Instance types of which the cloud has none: their runs fail after a while."""
     lag: float = 0.0
     """Seconds after which a new run shows in listings."""
+    hidden_from: float | None = None
+    """Runs that were launched since then show in no listing."""
     hidden: set[int] = field(default_factory=set)
     """Runs that slip through between two pages of a filtered listing."""
     types: list[dict[str, Any]] = field(default_factory=list)
@@ -161,7 +163,8 @@ class Platform:
         """Newest first, as the platform sorts; what is too new is not there yet."""
         with self.guard:
             numbers = sorted(self.runs, reverse=True)
-            return [self.find(number) for number in numbers if self.clock() >= self.runs[number].created + self.lag]
+            until = self.clock() - self.lag if self.hidden_from is None else self.hidden_from
+            return [self.find(number) for number in numbers if self.runs[number].created <= until]
 
     def end(self, run: Run, status: str, reason: str | None = None) -> None:
         """A final status is final: ending twice changes nothing."""

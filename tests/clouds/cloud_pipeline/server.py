@@ -278,6 +278,7 @@ def control(server: Server, path: str, asked: dict[str, Any]) -> Any:
             case "heal":
                 server.faults.clear()
                 platform.limit, platform.refusal, platform.lag = None, None, 0.0
+                platform.hidden_from = None
                 platform.short_of = set()
             case "set":
                 for name, value in asked.items():

@@ -16,6 +16,8 @@ from autoscaler.providers.rate_limiter import RateLimiter
 from autoscaler.providers.rest import Limits, Rest
 from autoscaler.providers.settings import read_settings
 from tests.clouds.cyclecloud.server import PASSWORD, USER
+from tests.clouds.tls import BreakingTls, certificate
+from tests.deadlines import Deadline
 
 PREFIX = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
 LIMITS = Limits(connect=30.0, read=60.0, total=120.0, tries=2, pause=0.01)
@@ -29,12 +31,15 @@ class CycleCloudPlane(ControlPlane):
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
         {
             Fault.LAG: "the listing is CycleCloud's own: a node stands in it before its creation is answered",
+            Fault.HIDE_NEW: "the same",
             Fault.IMAGE_DISKS: "CycleCloud makes a node's disks and takes them away; we describe none",
         }
     )
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.tls: BreakingTls | None = None
+        self.changed: Mapping[str, str] = {}
         self.control(do="reset")
 
     def control(self, **command: Any) -> dict[str, Any]:
@@ -46,7 +51,9 @@ class CycleCloudPlane(ControlPlane):
         self.control(do="faults", faults=faults)
 
     def settings(self, **values: str) -> CycleCloudSettings:
-        given = {"url": self.url, "username": USER, "password": PASSWORD, "cluster": "demo", **values}
+        given = {"url": self.url, "username": USER, "password": PASSWORD, "cluster": "demo", **self.changed, **values}
+        if self.tls is not None:
+            given |= {"url": self.tls.address, "ca": str(certificate()[0])}
         return read_settings(CycleCloudSettings, {PREFIX + name.upper(): value for name, value in given.items()})
 
     def connect(self, cell: str, *, limits: Limits = LIMITS, **values: str) -> CycleCloudProvider:
@@ -56,6 +63,7 @@ class CycleCloudPlane(ControlPlane):
             settings.url,
             auth=HTTPBasicAuth(settings.username, password),
             limits=limits,
+            verify=settings.ca or settings.verify,
             hidden=lambda: (password,),
             rate_limiter=RateLimiter(rate=1000, burst=1000, patience=0.3),
         )
@@ -88,9 +96,15 @@ class CycleCloudPlane(ControlPlane):
                 self.faults(reset="after", on="create")
             case Fault.ACCEPTED_THEN_DEAD:
                 self.control(do="cluster", set={"failing": "Creating VM: the disk encryption set cannot be used"})
-            case Fault.STOPPED | Fault.ENDED_OUTSIDE:
+            case Fault.BROKEN_TLS:
+                self.tls = BreakingTls(self.url, lambda method, path, _: path.endswith("/nodes/create"))
+            case Fault.LOST_THEN_THROTTLED:
+                self.faults(reset="once", status=429, on="create", retry_after="1")
+            case Fault.CHANGED_SETTINGS:
+                self.changed = {"boot": "none"}
+            case Fault.STOPPED | Fault.ENDED_OUTSIDE | Fault.FORGOTTEN:
                 pass
-            case Fault.LAG | Fault.IMAGE_DISKS:
+            case Fault.LAG | Fault.IMAGE_DISKS | Fault.HIDE_NEW:
                 raise NotImplementedError
 
     def stop(self, worker_id: str) -> None:
@@ -99,6 +113,14 @@ class CycleCloudPlane(ControlPlane):
     def end(self, worker_id: str) -> None:
         self._manage("terminate", worker_id)
 
+    def forget(self, worker_id: str) -> None:
+        """An ended node leaves the cluster, and with it its id."""
+        self.end(worker_id)
+        limit = Deadline(self.deadline)
+        while worker_id in self.billable():
+            assert not limit.over()
+            self.settle()
+
     def _manage(self, verb: str, worker_id: str) -> None:
         """By CycleCloud's own REST."""
         url = f"{self.url}/clusters/demo/nodes/{verb}"
@@ -106,5 +128,9 @@ class CycleCloudPlane(ControlPlane):
 
     def heal(self) -> None:
         self.faults()
+        self.changed = {}
+        if self.tls is not None:
+            self.tls.close()
+            self.tls = None
         self.control(do="bucket", **CHOSEN, set={"throttled": False, "max_count": 2000})
         self.control(do="cluster", set={"regional_quota": 50_000, "consumed_by_others": 0, "failing": None})

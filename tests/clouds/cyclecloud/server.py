@@ -43,7 +43,7 @@ class Faults:
     """Sent with status 200 in place of the answer."""
     reset: str = ""
     """`before`: the connection is reset before a call is heard; `after`: once it was carried out, and before each
-    call from then on."""
+    call from then on; `once`: once it was carried out, and later calls get `status`."""
     delay: float = 0.0
     """Seconds before an answer begins."""
     drip: float = 0.0
@@ -115,6 +115,10 @@ class Handler(BaseHTTPRequestHandler):
             world.cut = True
             self._reset()
             return
+        if world.faults.reset == "once" and world.faults.on in ("", call):
+            world.faults.reset = ""
+            self._reset()
+            return
         time.sleep(world.faults.delay if world.faults.on in ("", call) else 0)
         self._send(status, body, headers)
 
@@ -183,7 +187,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.world.cut:
             self._reset()
             return True
-        if faults.on not in ("", call) or faults.times == 0:
+        if faults.on not in ("", call) or faults.times == 0 or faults.reset == "once":
             return False
         if not (faults.status or faults.body or faults.reset == "before"):
             return False

@@ -12,8 +12,8 @@ import pytest
 
 from autoscaler.core.model.fleet import Bucket, Ending, MachineState, PriceType
 from autoscaler.providers.aws import tags
-from autoscaler.providers.aws.provider import AwsProvider
-from autoscaler.providers.contract import CELL
+from autoscaler.providers.aws.provider import SURELY_VISIBLE, AwsProvider
+from autoscaler.providers.contract import CELL, Fault
 from autoscaler.providers.interface import (
     GROUP_ID,
     Launched,
@@ -29,6 +29,11 @@ from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect
 
 TYPE = "c5.large"
+
+
+@pytest.fixture
+def plane(region: Region) -> AwsPlane:
+    return AwsPlane(region)
 
 
 def buckets(provider: AwsProvider, price_type: PriceType = PriceType.ON_DEMAND, group: str = "") -> tuple[Bucket, ...]:
@@ -289,9 +294,51 @@ def test_a_machine_that_is_not_listed_yet_is_terminated_by_one_call(region: Regi
     assert region.control("calls")["recorded"].count("ec2:TerminateInstances") == 1
 
 
-def test_an_unlisted_machine_that_is_not_new_counts_as_gone(region: Region, connect: Connect) -> None:
-    connect().terminate(["i-0123456789abcdef0"])
+def test_an_unlisted_machine_of_an_earlier_process_counts_as_gone_only_after_some_minutes(
+    region: Region, plane: AwsPlane
+) -> None:
+    """It may have been launched just before that process ended; whose it is cannot be seen until then."""
+    provider = plane.connect(CELL)
+    with pytest.raises(Unreachable) as found:
+        provider.terminate(["i-0123456789abcdef0"])
+    plane.skew += SURELY_VISIBLE
+    provider.terminate(["i-0123456789abcdef0"])
+    assert found.value.ids == ("i-0123456789abcdef0",)
     assert "ec2:TerminateInstances" not in region.control("calls")["recorded"]
+
+
+def test_a_forgotten_machine_does_not_keep_others_from_being_terminated_and_is_gone_after_some_minutes(
+    region: Region, plane: AwsPlane
+) -> None:
+    """A spot machine that ended long ago while nothing could be observed: EC2 knows its id no more."""
+    provider = plane.connect(CELL)
+    ids = provider.launch(order(buckets(provider), 3)).ids
+    region.control("forget_machine", id=ids[0])
+    with pytest.raises(Unreachable) as found:
+        provider.terminate(ids)
+    assert (found.value.ids, region.control("billable")["billable"]) == (ids[:1], [])
+    plane.skew += SURELY_VISIBLE
+    provider.terminate(ids)
+
+
+@pytest.mark.parametrize("stored", (True, False), ids=["stored", "of an earlier version"])
+def test_an_order_repeated_with_one_subnet_fewer_gives_the_same_machines(
+    region: Region, plane: AwsPlane, stored: bool
+) -> None:
+    """The places of the first request are the order's; where an earlier version did not store them, its machines are
+    looked for.
+    """
+    before = plane.like("ab")
+    provider = before.connect(CELL)
+    wanted = order(buckets(provider), 4)
+    if stored:
+        wanted = replace(wanted, chosen=provider.choose(wanted))
+    before.inject(Fault.LOST_ANSWER)
+    with pytest.raises(Unreachable):
+        provider.launch(wanted)
+    before.heal()
+    again = plane.connect(CELL).launch(wanted)
+    assert len(again.ids) == len(region.control("machines")) == 4
 
 
 @pytest.mark.parametrize(
@@ -364,9 +411,10 @@ def test_an_incomplete_listing_is_refused(region: Region, connect: Connect, kind
 
 def test_an_order_takes_one_call(connect: Connect, region: Region) -> None:
     provider = connect()
-    found = buckets(provider)
+    wanted = order(buckets(provider), count=500)
+    wanted = replace(wanted, chosen=provider.choose(wanted))
     before = len(region.control("calls")["recorded"])
-    answer = provider.launch(order(found, count=500))
+    answer = provider.launch(wanted)
     assert isinstance(answer, Launched)
     assert region.control("calls")["recorded"][before:] == ["ec2:RunInstances"]
 

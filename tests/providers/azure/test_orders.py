@@ -182,6 +182,18 @@ def test_a_full_quota_is_reported_with_its_name_limit_and_usage(plane: AzurePlan
     assert "standardDSv5Family Cores quota. Current Limit: 1, Current Usage: 0, Additional Required: 2" in str(error)
 
 
+@pytest.mark.parametrize(("code", "status"), (("AuthorizationFailed", 403), ("TooManyRequests", 429)))
+def test_existing_machines_of_an_order_that_may_not_be_looked_at_leave_it_open(
+    plane: AzurePlane, code: str, status: int
+) -> None:
+    provider = plane.connect(CELL)
+    order = an_order(provider)
+    provider.launch(order)
+    plane.region.fault({"kind": "error", "operation": "GetMachine", "code": code, "status": status, "seconds": 30})
+    with pytest.raises(Unreachable):
+        plane.connect(CELL).launch(order)
+
+
 def test_an_interrupted_order_asked_again_gives_its_existing_machines(plane: AzurePlane) -> None:
     """The process died after the first machine, say. Launched again, nothing more is created."""
     provider = plane.connect(CELL)
