@@ -39,6 +39,8 @@ LARGEST_KEPT = 16 << 20
 """Bytes of the largest answer that is kept."""
 LINE = 12
 """Questions under way at once, so that other calls have places left."""
+RESERVED = 2
+"""Further ones of root and the user of the service."""
 OF_ONE, OF_NAME = 4, 8
 """Of these, at most this many of one asker, and of one name at all addresses."""
 PATIENCE = 20.0
@@ -73,11 +75,19 @@ class Asker:
     """The address, if remote: a token may serve many hosts."""
     of_cell: bool = False
     """Whether this is a remote user of the cell, who may be a manager of Grid Engine."""
+    counted_as: str = ""
+    """The user whose subordinate uid asks; '': the asker."""
+    reserved: bool = False
+    """Whether it is root or the user of the service, who have places of their own."""
 
     @property
     def place(self) -> str:
         """Questions with the same value count together."""
-        return f"{self.name} {network_of(self.source)}" if self.source else self.name
+        return f"{self.name} {network_of(self.source)}" if self.source else self.person
+
+    @property
+    def person(self) -> str:
+        return self.counted_as or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,16 +431,17 @@ class Line:
     def enter(self, asker: Asker) -> Reply | None:
         """Take a place until `leave`, and return None; or return the refusal."""
         with self._guard:
-            if self._held.total() >= 2 * LINE:  # each counts twice: as an asker, and by name
+            places = LINE + RESERVED * asker.reserved
+            if self._held.total() >= 2 * places:  # each counts twice: as an asker, and by name
                 return refusal(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, 5)
-            if self._held[f"at {asker.place}"] >= OF_ONE or self._held[f"as {asker.name}"] >= OF_NAME:
+            if self._held[f"at {asker.place}"] >= OF_ONE or self._held[f"as {asker.person}"] >= OF_NAME:
                 return refusal(HTTPStatus.TOO_MANY_REQUESTS, AT_ONCE_OF_ONE, 1)
-            self._held.update((f"at {asker.place}", f"as {asker.name}"))
+            self._held.update((f"at {asker.place}", f"as {asker.person}"))
             return None
 
     def leave(self, asker: Asker) -> None:
         with self._guard:
-            self._held.subtract((f"at {asker.place}", f"as {asker.name}"))
+            self._held.subtract((f"at {asker.place}", f"as {asker.person}"))
             self._held = +self._held
 
 

@@ -18,6 +18,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from autoscaler.api.listeners import GROUPS, LISTENER, PEER, TCP, Listener
+from autoscaler.api.local_users import person_of
 
 HEAD = 10.0
 """Seconds for a request's head to arrive, from the connection or the end of the last request on."""
@@ -27,6 +28,8 @@ UNREAD = 5.0
 """Seconds for which the rest of an answered request is read, so that its client reads the answer."""
 UNTAKEN = 60.0
 """Seconds for a client to read enough of an answer for more of it to be sent."""
+UNTAKEN_IF_FULL = 5.0
+"""The same if others wait for a connection."""
 LARGEST_HEAD = 16 * 1024
 _SO_PEERGROUPS, _MOST_GROUPS = 59, 256
 _LINGER = 0.1
@@ -52,6 +55,8 @@ class TimedProtocol(H11Protocol):
         self._awaited: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._untaken: asyncio.TimerHandle | None = None
+        self.untaken_since: float | None = None
+        """Since when its client has not read its answer; None: it reads."""
         self.began = self.loop.time()
 
     @property
@@ -63,8 +68,9 @@ class TimedProtocol(H11Protocol):
         super().connection_made(transport)
         self._greeted(transport.get_extra_info("peername"))
         self.uid, groups = _process(transport)
+        self.user = self.uid if self.uid is None else person_of(self.uid)
         self.app_state = {LISTENER: self._listener, PEER: self.uid, GROUPS: groups}  # each call's scope has a copy
-        if self._too_many_of_one():
+        if self._too_many_of_one() or (self._full_for_others() and not self._ends_one_that_does_not_read()):
             self._send_away()
             return
         self._watch()
@@ -108,6 +114,7 @@ class TimedProtocol(H11Protocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._untaken = self._untaken or self.loop.call_later(UNTAKEN, self.give_up)
+        self.untaken_since = self.loop.time() if self.untaken_since is None else self.untaken_since
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -121,14 +128,36 @@ class TimedProtocol(H11Protocol):
         self.transport.abort()
 
     def _too_many_of_one(self) -> bool:
-        if self._listener.of_user is not None and self.uid not in (None, 0, os.geteuid()):
-            others = (each for each in self.connections if isinstance(each, TimedProtocol))
-            return bool(sum(each.uid == self.uid for each in others) > self._listener.of_user)
+        if self._listener.of_user is not None and not self.has_reserved_places:
+            return sum(each.user == self.user for each in self._together()) > self._listener.of_user
         most, own = self._listener.of_one, self.client
         if most is None or own is None:
             return False
         callers = [each.client for each in self.connections if isinstance(each, TimedProtocol) and each.client]
         return sum(address == own[0] for address, _ in callers) > most
+
+    @property
+    def has_reserved_places(self) -> bool:
+        """Whether it is a process of root or of the user of the service, or no local one."""
+        return self.uid in (None, 0, os.geteuid())
+
+    def _together(self) -> list[TimedProtocol]:
+        return [each for each in self.connections if isinstance(each, TimedProtocol)]
+
+    def _full_for_others(self) -> bool:
+        """Whether only the reserved places are left, and it is none of those for whom they are."""
+        if not self._listener.reserved or self.has_reserved_places:
+            return False
+        others = sum(not each.has_reserved_places for each in self._together())
+        return others > self._listener.at_once - self._listener.reserved
+
+    def _ends_one_that_does_not_read(self) -> bool:
+        """End the connection whose client has not read its answer for longest, if that is long enough."""
+        since = [(each.untaken_since, id(each), each) for each in self._together() if each.untaken_since is not None]
+        if not since or self.loop.time() - min(since)[0] < UNTAKEN_IF_FULL:
+            return False
+        min(since)[2].give_up()
+        return True
 
     def _send_away(self) -> None:
         self._sent_away = True
@@ -165,7 +194,7 @@ class TimedProtocol(H11Protocol):
     def _stop_untaken(self) -> None:
         if self._untaken is not None:
             self._untaken.cancel()
-            self._untaken = None
+            self._untaken = self.untaken_since = None
 
 
 def _process(transport: asyncio.Transport) -> tuple[int | None, frozenset[int]]:

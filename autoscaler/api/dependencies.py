@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeVar, cast
@@ -19,6 +20,7 @@ from autoscaler.api.auto_stop import AutoStops
 from autoscaler.api.gate import KINDS
 from autoscaler.api.listeners import GROUPS, PEER, SOCKET, TCP, listener_of
 from autoscaler.api.local_roles import LocalRoles
+from autoscaler.api.local_users import person_of
 from autoscaler.api.logins import REALM, UNKNOWN, LoginRefused, Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.principal import ON_BEHALF, Principal, Role, of_process
@@ -110,9 +112,10 @@ def _proven(request: Request, logins: Logins) -> Principal:
             return logins.caller(header, peer)
         if request.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in request.headers:
             raise LoginRefused(401, "MUNGE proves calls without a body: a token, or user and password, is needed")
-        found = logins.by_munge(given, _call(request), request.scope["server"][0], peer)
-        acts = request.method not in _LOOKS and logins.manages(found.name)
-        return replace(found, role=Role.ADMIN) if acts else found
+        acts = request.method not in _LOOKS
+        found = logins.by_munge(given, _call(request), request.scope["server"][0], peer, acts=acts)
+        manages = acts and logins.manages(found.name, peer, acts=True)
+        return replace(found, role=Role.ADMIN) if manages else found
     except LoginRefused as error:
         raise HTTPException(error.status, error.text, error.headers) from error
 
@@ -136,7 +139,7 @@ def local_caller(request: Request) -> Principal:
     state, local = request.scope["state"], api_of(request).local
     role = local.role(state[PEER], state.get(GROUPS, ()))
     found = of_process(state[PEER], request.headers, role)
-    if role < Role.ADMIN and not api_of(request).reads.take(found.name):
+    if role < Role.ADMIN and not api_of(request).reads.take(f"uid {person_of(state[PEER])}"):
         raise HTTPException(429, TOO_OFTEN, {"Retry-After": "1"})
     if role < Role.ADMIN and request.method not in _LOOKS and local.manages(found.name):
         return of_process(state[PEER], request.headers, Role.ADMIN)
@@ -151,7 +154,15 @@ def asker_of(request: Request, caller: Annotated[Principal, Depends(principal)])
     if caller.role >= Role.ADMIN and role is not None:
         name, source = unquote(request.headers.get(ON_BEHALF, "")), request.headers.get(SOURCE, "")
         return Asker(name, lambda: role == str(Role.ADMIN) or (role == OF_CELL and local.manages(name)), source)
-    return Asker(name, lambda: caller.role >= Role.ADMIN or local.manages(name))
+    uid = request.scope["state"][PEER]
+    # A user's subordinate uids ask together.
+    place = name if (person := person_of(uid)) == uid else of_process(person, {}).name
+    return Asker(
+        name,
+        lambda: caller.role >= Role.ADMIN or local.manages(name),
+        counted_as=place,
+        reserved=uid in (0, os.geteuid()),
+    )
 
 
 def _administers(request: Request, caller: Principal) -> bool:
@@ -160,7 +171,7 @@ def _administers(request: Request, caller: Principal) -> bool:
     if caller.role >= Role.ADMIN or not caller.of_cell or logins is None:
         return caller.role >= Role.ADMIN
     try:
-        return logins.manages(caller.name)
+        return logins.manages(caller.name, peer_of(request), acts=False)
     except LoginRefused as error:
         raise HTTPException(error.status, error.text, error.headers) from error
 

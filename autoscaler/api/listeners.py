@@ -35,6 +35,8 @@ class Listener:
     """Connections of one address at once. A further one gets 503 and is ended."""
     of_user: int | None = None
     """Connections of one local user at once; root and the user of the service have no such limit."""
+    reserved: int = 0
+    """Of `at_once`, those that only root and the user of the service get."""
     body: float = math.inf
     """Seconds for a body to arrive, if fewer than `deadlines.BODY`."""
     headers: tuple[tuple[str, str], ...] = ()
@@ -44,7 +46,15 @@ class Listener:
 TCP = Listener("http", "CP_CAP_AUTOSCALE_HTTP", at_once=200, waiting=100, places=40)
 """The REST API, with a login."""
 SOCKET = Listener(
-    "requests", "CP_CAP_AUTOSCALE_SOCKET", at_once=144, waiting=128, places=16, of_user=32, body=10.0, headers=(_CLOSE,)
+    "requests",
+    "CP_CAP_AUTOSCALE_SOCKET",
+    at_once=192,
+    waiting=128,
+    places=16,
+    of_user=32,
+    reserved=64,  # more than `serve` has threads that relay questions
+    body=10.0,
+    headers=(_CLOSE,),
 )
 """Answers and requests for node arrays on this host. Every user may read; `local_roles` says who may do more."""
 WORKERS = Listener(

@@ -1,7 +1,8 @@
 """Checks the login of a caller of the REST API: user and password (Basic), a token (Bearer), or a MUNGE credential.
 
-A caller that logged in before does not wait for others. Wrong logins are limited by address, and few unknown callers
-are checked at once, so that guessing neither uses all processors nor keeps others out.
+A caller that logged in before does not wait for others. Wrong passwords are limited by address, and few unknown callers
+are checked at once, so that guessing neither uses all processors nor keeps others out. Tokens and credentials cannot be
+guessed: wrong ones are logged and limited by nothing but places.
 """
 
 from __future__ import annotations
@@ -100,41 +101,31 @@ class Logins:
         found = self.tokens.owner(token)
         if found is not None:
             return of_rest(f"token:{found.name}", found.role)
-        self._take(peer)
-        self._failed(peer, "a token")
+        self._failed(peer, "a token")  # cannot be guessed, so no try is counted: that would only shut out others
         why = "this token has expired" if self.tokens.expired(token) else "this token is not known"
         raise LoginRefused(401, why)
 
-    def by_munge(self, credential: str, call: Call, address: str, peer: str) -> Principal:
-        """The caller, by a credential for this call alone. `address`: our address at which it came in. Raises
-        LoginRefused.
+    def by_munge(self, credential: str, call: Call, address: str, peer: str, *, acts: bool) -> Principal:
+        """The caller, by a credential for this call alone. `address`: our address at which it came in. `acts`: whether
+        the call may change something. Raises LoginRefused.
         """
         if self.munge is None:
             raise LoginRefused(401, "MUNGE proves nothing here: a token, or user and password, is needed")
         try:
-            with (
-                self.munge.turn()
-            ):  # fewer turns than BURST: many right credentials at once never count as wrong logins
-                self._take(peer)
-                try:
-                    found = self.munge.caller(credential.strip(), call, address)
-                except Undecided:
-                    self._give_back(peer)
-                    raise
+            with self.munge.turn(network_of(peer), acts=acts):
+                return self.munge.caller(credential.strip(), call, address)
         except Unproven as error:
             self._failed(peer, "a user by MUNGE")
             raise LoginRefused(401, str(error)) from error
         except Undecided as error:
             raise _ask_again(error) from error
-        self._give_back(peer)
-        return found
 
-    def manages(self, name: str) -> bool:
+    def manages(self, name: str, peer: str, *, acts: bool) -> bool:
         """Whether a user that MUNGE proved is a manager of Grid Engine. Raises LoginRefused if it was not checked."""
         if self.munge is None:
             return False
         try:
-            with self.munge.turn():
+            with self.munge.turn(network_of(peer), acts=acts):
                 return self.munge.roles.manages(name)
         except Undecided as error:
             raise _ask_again(error) from error

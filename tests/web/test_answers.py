@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import grp
 import io
 import json
 import os
+import pwd
 import socket
+import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -23,7 +26,7 @@ import pytest
 
 from autoscaler import answer_client
 from autoscaler.answer_client import Place, ask
-from autoscaler.api import dependencies
+from autoscaler.api import deadlines, dependencies, local_users
 from autoscaler.api.answers import BURST, Answers, Asker, Line, Turns
 from autoscaler.api.app import make_app
 from autoscaler.api.dependencies import Api
@@ -45,6 +48,7 @@ from autoscaler.store.usages import Run, RunKey
 from tests.cases.whole import whole
 from tests.sge.test_job_ends import line
 from tests.web.as_user import call_as, python_as
+from tests.web.served import until
 
 USER, OTHER = "daemon", "nobody"
 NOTHING = '{"arrays": []}'
@@ -549,6 +553,73 @@ sys.stdout.write(reply.decode().split(" ")[1])
 """
     done = python_as(USER, program)
     assert (done.stdout, call_as(OTHER, served.path, "/answers/v1/status")[0]) == (b"503", 200), done.stderr
+
+
+_MANY_OF = """
+import os, socket, sys
+held = []
+path, target, uids, each = sys.argv[1], sys.argv[2], range(*map(int, sys.argv[3:5])), int(sys.argv[5])
+for uid in uids:
+    os.seteuid(uid)
+    for _ in range(each):
+        one = socket.socket(socket.AF_UNIX)
+        one.settimeout(60)
+        one.connect(path)
+        one.sendall(f"GET {target} HTTP/1.0\\r\\n\\r\\n".encode())
+        held.append(one)
+    os.seteuid(0)
+print("there", flush=True)
+print(held[-1].recv(100).decode().split(" ")[1] if sys.stdin.readline() == "read\\n" else "", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def many_of(path: Path, target: str, uids: range, each: int) -> Iterator[subprocess.Popen[str]]:
+    """Open connections of processes with these uids, which ask and do not read."""
+    words = [str(path), target, str(uids.start), str(uids.stop), str(each)]
+    command = ["/usr/bin/python3", "-I", "-S", "-c", _MANY_OF, *words]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/") as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        try:
+            assert program.stdout.readline() == "there\n"
+            yield program
+        finally:
+            program.stdin.close()
+
+
+@as_root
+@pytest.mark.parametrize("patience", (600.0, 0.0))
+def test_connections_of_many_users_that_ask_and_do_not_read_leave_places(
+    patience: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root has places of its own, and others get that of the client that has not read for longest."""
+    monkeypatch.setattr(deadlines, "UNTAKEN_IF_FULL", patience, raising=False)
+    with world() as made:
+        for number in range(100):
+            made.store.history.add_pass(number, 1.0 + number, "x" * 5000, {})
+        with many_of(made.path, "/answers/v1/passes?last=100", range(61001, 61009), 28):
+            assert [asked_here(made, "/requests")[0] for _ in range(20)] == [200] * 20
+            if not patience:
+                assert until(lambda: call_as(OTHER, made.path, "/requests")[0] == 200)
+
+
+@as_root
+def test_uids_that_a_user_may_take_count_as_that_user(
+    served: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "subuid").write_text(f"# comment\n{USER}:61000:1000\nnobody-known:1:2\n")
+    monkeypatch.setattr(local_users, "_PEOPLE", local_users.People(tmp_path / "subuid"))
+    assert SOCKET.of_user is not None
+    with many_of(served.path, "/nothing", range(61001, 61001 + SOCKET.of_user + 2), 1) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        program.stdin.write("read\n")
+        program.stdin.flush()
+        assert program.stdout.readline() == "503\n"
+    assert local_users.person_of(61001) == pwd.getpwnam(USER).pw_uid
+    assert local_users.person_of(1) == 1
 
 
 @as_root

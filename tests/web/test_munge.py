@@ -272,10 +272,39 @@ def test_a_uid_without_a_local_name_is_refused(site: Site) -> None:
     assert (answer.status_code, "no user of the autoscaler's machine has the uid 59999" in answer.text) == (401, True)
 
 
-def test_wrong_credentials_are_limited_like_other_logins(site: Site) -> None:
+def test_wrong_credentials_shut_nobody_out_at_the_same_address(site: Site) -> None:
     call = site.call("GET", WORKERS)
-    assert [site.bring("MUNGE:AwQDAAA:", call).status_code for _ in range(BURST + 1)] == [401] * BURST + [429]
-    assert site.bring(credential(str(site.socket), call), call).status_code == 429
+    assert {site.bring("MUNGE:AwQDAAA:", call).status_code for _ in range(2 * BURST)} == {401}
+    assert site.bring(credential(str(site.socket), call), call).status_code == 200
+    answer = requests.get(f"{site.url}/clusters/demo/status", auth=(USER, PASSWORD), timeout=120)
+    assert answer.status_code == 200
+
+
+def test_commands_of_managers_do_not_wait_behind_credentials_for_questions(site: Site) -> None:
+    """As many as are decoded at once hang, and as many again wait."""
+    munge, answered, began = site.logins.munge, threading.Event(), threading.Semaphore(0)
+    assert munge is not None
+    decode = munge.runner
+
+    def hang(argv, **given) -> Completed:  # type: ignore[no-untyped-def]
+        began.release()
+        assert answered.wait(300)
+        return decode(argv, **given)
+
+    call, command = site.call("GET", WORKERS), site.call("POST", f"{OVERRIDES}/pause")
+    munge.runner = hang
+    given = credential(str(site.socket), call)
+    with ThreadPoolExecutor(LINE) as threads:
+        asked = [threads.submit(site.bring, given, call) for _ in range(LINE)]
+        try:
+            for _ in range(AT_ONCE):
+                assert began.acquire(timeout=300)
+            munge.runner = decode
+            site.service.managers[:] = ["root"]
+            assert site.bring(credential(str(site.socket), command), command).status_code == 200
+        finally:
+            answered.set()
+        assert {each.result(300).status_code for each in asked} <= {200, 401, 503}
 
 
 def test_right_credentials_do_not_use_up_the_budget_of_an_address(site: Site) -> None:
