@@ -15,7 +15,8 @@ A message says what happened, to what, and what to do. `exit_code` is what the c
     ├── HostsFileUnusable               1  names of hosts to be cannot be made to resolve
     └── CommandError                    1
         ├── CommandTimedOut             1
-        └── CommandNotFound             1
+        ├── CommandNotFound             1
+        └── CommandNotStarted           1
 
 Errors of providers (`OutOfCapacity`, …) stand in `autoscaler.providers.interface`: they are part of that contract.
 """
@@ -104,3 +105,9 @@ class CommandTimedOut(CommandError):
 
 class CommandNotFound(CommandError):
     """The command is not installed or not on PATH."""
+
+
+class CommandNotStarted(CommandError):
+    """The system could not start the command now (no process, memory or descriptor is left), or not with these
+    arguments. Later it may.
+    """

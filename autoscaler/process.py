@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NoReturn, Protocol
 
-from autoscaler.errors import CommandNotFound, CommandTimedOut, WriteRefused
+from autoscaler.errors import CommandNotFound, CommandNotStarted, CommandTimedOut, WriteRefused
 
 TERM_GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL for a process group that ran into its timeout."""
@@ -43,7 +43,8 @@ class Runner(Protocol):
     """Runs one argv to its end.
 
     `timeout` in seconds; `env` is the whole environment of the process (None: inherited). Raises CommandNotFound if
-    argv[0] cannot be executed, CommandTimedOut if it did not end in time.
+    argv[0] cannot be executed, CommandNotStarted if the system cannot start it now, CommandTimedOut if it did not
+    end in time.
     """
 
     def __call__(self, argv: Sequence[str], **options: typing.Unpack[Options]) -> Completed: ...
@@ -253,7 +254,7 @@ def start(
     held: bool = False,
     carrier: bool = False,
 ) -> Running:
-    """Start a long-lived child. Raises CommandNotFound.
+    """Start a long-lived child. Raises CommandNotFound, CommandNotStarted.
 
     `output` appends what it prints to a file instead of `lines`. `terminal` leaves it our own terminal and session
     (an interactive shell). `held` gives it a pipe as standard input that closes when we end, however we end: a child
@@ -289,7 +290,13 @@ def _spawn(
             start_new_session=session,
         )
     except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        if cwd is not None and str(error.filename) == str(cwd):
+            raise CommandNotStarted(f"cannot run {argv[0]} in {cwd}: {error.strerror}") from error
         raise CommandNotFound(f"cannot run {argv[0]}: {error.strerror}; install it or put it on PATH") from error
+    except OSError as error:  # EAGAIN, ENOMEM, EMFILE, ENOEXEC, E2BIG, ETXTBSY …
+        raise CommandNotStarted(f"cannot run {argv[0]} now: {error.strerror}") from error
+    except ValueError as error:  # a null byte in an argument
+        raise CommandNotStarted(f"cannot run {argv[0]}: {error}") from error
 
 
 def _end_group(child: subprocess.Popen[bytes], grace: float, *, carrier: bool = False) -> None:
@@ -341,12 +348,23 @@ def _group_members(group: int) -> Iterator[int]:
 
 def _exits_within(pid: int, seconds: float) -> bool:
     """Wait for the end of a child without reaping it."""
-    handle = os.pidfd_open(pid)
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:  # no descriptor is left
+        return _exits_by(pid, time.monotonic() + seconds)
     try:
         readable, _, _ = select.select([handle], [], [], seconds)
         return bool(readable)
     finally:
         os.close(handle)
+
+
+def _exits_by(pid: int, deadline: float) -> bool:
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def _no_end(argv: Sequence[str], timeout: float, stderr: bytes | None = None) -> str:

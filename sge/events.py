@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Protocol
 
 from autoscaler import process
-from autoscaler.errors import CommandNotFound
+from autoscaler.errors import CommandError, CommandNotFound
 from autoscaler.process import Running
+from autoscaler.supervised import supervised
 
 HEARTBEAT = 15.0
 """Seconds of silence after which qevent counts as stuck: it says ECL_STATE about every 5."""
@@ -100,8 +101,7 @@ class Events:
         self._own = directory is None
         self._directory = directory or Path(tempfile.mkdtemp(prefix="sge-autoscaler-qevent-"))
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._thread = threading.Thread(target=self._listen, name="qevent", daemon=True)
-        self._thread.start()
+        self._thread = supervised(self._listen, "qevent", self._closed)
 
     @property
     def alive(self) -> bool:
@@ -140,11 +140,18 @@ class Events:
         for number in itertools.count(1):
             qevent = _Qevent(number)
             try:
+                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 child = self._start(self._argv, cwd=self._directory)
-            except CommandNotFound as error:
-                qevent.last_words, qevent.denied = str(error), True
+            except CommandError as error:
+                qevent.last_words, qevent.denied = str(error), isinstance(error, CommandNotFound)
+            except OSError as error:
+                qevent.last_words = f"{self._directory}: {error.strerror}"
             else:
-                self._follow(child, qevent)
+                try:
+                    self._follow(child, qevent)
+                except BaseException as error:
+                    self._report_loss(f"qevent: {error}")
+                    raise
             self._report_loss(EXHAUSTED if qevent.exhausted else f"qevent: {qevent.last_words or 'it fell silent'}")
             self._refused = qevent.refused
             failures = 1 if qevent.beats else failures + 1
@@ -157,7 +164,14 @@ class Events:
     def _follow(self, child: Running, qevent: _Qevent) -> None:
         """Follow it until it ends, falls silent, is denied, or we close; then end it properly."""
         reader = threading.Thread(target=self._read, args=(child, qevent.number), name="qevent-lines", daemon=True)
-        reader.start()
+        try:
+            reader.start()
+            self._await_end(qevent)
+        finally:
+            child.terminate(END_GRACE)
+        reader.join(END_GRACE)
+
+    def _await_end(self, qevent: _Qevent) -> None:
         silent_at = time.monotonic() + self._heartbeat
         while not self._closed.is_set() and not qevent.refused:
             try:
@@ -170,14 +184,14 @@ class Events:
                 break
             if self._process(line, qevent):
                 silent_at = time.monotonic() + self._heartbeat
-        child.terminate(END_GRACE)
-        reader.join(END_GRACE)
 
     def _read(self, child: Running, number: int) -> None:
-        with contextlib.suppress(ValueError, OSError):  # the stream was closed under us: it ended
-            for line in child.lines:
-                self._lines.put((number, line))
-        self._lines.put((number, None))
+        try:
+            with contextlib.suppress(ValueError, OSError):  # the stream was closed under us: it ended
+                for line in child.lines:
+                    self._lines.put((number, line))
+        finally:
+            self._lines.put((number, None))
 
     def _process(self, line: str, qevent: _Qevent) -> bool:
         """Process one line; returns whether it is a sign of life."""

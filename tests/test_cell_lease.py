@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import threading
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from autoscaler.engine.cell_lease import EXPIRES, RENEW, VALID, CellLease, own_lease
-from autoscaler.errors import AutoscalerError, GridEngineRefused, LockHeld, NotObservable
+from autoscaler.errors import AutoscalerError, CommandNotStarted, GridEngineRefused, LockHeld, NotObservable
 from autoscaler.sge.leases import FREE, Lease
+from autoscaler.supervised import troubles
+from tests.deadlines import wait_for
 from tests.leases import ANNA, BEN, LeaseStoreContract, MemoryLeases
 
 
@@ -204,3 +208,39 @@ def test_two_lock_directories_are_two_holders(tmp_path_factory: pytest.TempPathF
     places = [tmp_path_factory.mktemp("locks") for _ in range(2)]
     holders = [own_lease(place).holder for place in (*places, places[0])]
     assert (holders[0] == holders[2], holders[0] == holders[1]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "error", (OSError(errno.EAGAIN, "Resource temporarily unavailable"), RuntimeError("can't start new thread"))
+)
+def test_an_error_of_the_system_does_not_end_the_renewal(
+    machines: Machines, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a standby takes over from a holder that lives."""
+    monkeypatch.setattr("autoscaler.engine.cell_lease.RENEW", 0.01)
+    monkeypatch.setattr("autoscaler.supervised.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("autoscaler.supervised._failures", {})
+    failed = threading.Event()
+
+    def fails_once() -> None:
+        if not failed.is_set():
+            failed.set()
+            raise error
+
+    lease = machines.autoscaler(ANNA)
+    lease.check()
+    machines.leases.before = fails_once
+    with lease.kept():
+        assert failed.wait(60)
+        assert wait_for(lambda: machines.leases.kept[1].beat >= 3, 60)
+    assert troubles()
+
+
+def test_a_command_that_cannot_be_started_is_no_defect_of_a_pass(machines: Machines) -> None:
+    def cannot() -> None:
+        raise CommandNotStarted("cannot run qconf now: Resource temporarily unavailable")
+
+    lease = machines.autoscaler(ANNA)
+    machines.leases.before = cannot
+    with pytest.raises(NotObservable, match="cannot run qconf now"):
+        lease.check()

@@ -33,6 +33,7 @@ from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import GridEngineNotObservable, ProviderNotObservable, SettingsError, StateNotKept
 from autoscaler.providers.fake import FakeProvider, FakeSettings
+from autoscaler.store.database import Database
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.nodes import NodeRow
 from autoscaler.store.overrides import Verb
@@ -265,6 +266,32 @@ def test_a_full_disk_is_logged_once_and_is_no_defect(world: World, caplog: pytes
     logged = [record for record in caplog.records if record.levelname == "ERROR"]
     assert (len(logged), "the disk is full" in caplog.text, "Traceback" in caplog.text) == (1, True, False)
     assert (pauses[0] < pauses[2], loop.unobserved.startswith("the disk is full")) == (True, True)
+
+
+@pytest.mark.parametrize("error", (StateNotKept("disk I/O error"), OSError(errno.EIO, "Input/output error")))
+def test_a_state_that_cannot_be_read_while_the_loop_waits_does_not_end_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    reads = iter([None, error, error])
+
+    def changes(_: Database) -> int:
+        if (failed := next(reads, None)) is not None:
+            raise failed
+        return 1
+
+    monkeypatch.setattr(Database, "changes_by_others", property(changes))
+    loop = looping(world, until=4)
+    loop.run()
+    assert (loop.store.memory.load().passes, next(reads, "all read")) == (3, "all read")
+
+
+def test_a_failed_thread_of_the_service_is_in_status(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "autoscaler.engine.loop.failed_threads", lambda: ("the thread lease failed and began again: x",)
+    )
+    loop = looping(world, until=2)
+    loop.run()
+    assert loop.store.observations.troubles() == ("the thread lease failed and began again: x",)
 
 
 def test_the_last_plan_and_the_reason_for_no_newer_one_are_available(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.errors import CommandNotFound, CommandTimedOut, WriteRefused
+from autoscaler.errors import CommandNotFound, CommandNotStarted, CommandTimedOut, WriteRefused
 from autoscaler.process import Completed, ReadOnlyRunner, SystemRunner, start
 from tests.deadlines import stretched, wait_for
 
@@ -226,3 +227,49 @@ def test_output_is_appended_to_a_file(tmp_path: Path) -> None:
     for word in ("one", "two"):
         start(("echo", word), output=log).wait(HUNG)
     assert log.read_text() == "one\ntwo\n"
+
+
+NO_PROGRAM = "\x01\x02 no program, and no script of any interpreter"
+
+
+def test_a_file_that_the_kernel_cannot_execute_is_an_error_of_a_command(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text(NO_PROGRAM)
+    (tmp_path / "file").chmod(0o755)
+    with pytest.raises(CommandNotStarted, match="Exec format error"):
+        SystemRunner()((str(tmp_path / "file"),), timeout=HUNG)
+
+
+def test_arguments_that_the_kernel_does_not_take_are_an_error_of_a_command() -> None:
+    with pytest.raises(CommandNotStarted, match="too long"):
+        SystemRunner()(("true", "x" * 3_000_000), timeout=HUNG)
+    with pytest.raises(CommandNotStarted, match="null byte"):
+        SystemRunner()(("true", "x\0y"), timeout=HUNG)
+
+
+@pytest.mark.parametrize("number", (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ETXTBSY))
+def test_a_system_that_starts_no_process_now_is_an_error_of_a_command(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    with pytest.raises(CommandNotStarted, match=os.strerror(number)):
+        SystemRunner()(("true",), timeout=HUNG)
+    with pytest.raises(CommandNotStarted, match=os.strerror(number)):
+        start(("true",))
+
+
+def test_a_missing_directory_is_not_taken_for_a_missing_command(tmp_path: Path) -> None:
+    with pytest.raises(CommandNotStarted, match="cannot run true in"):
+        SystemRunner()(("true",), timeout=HUNG, cwd=tmp_path / "gone")
+
+
+def test_a_child_is_ended_also_if_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    running = start(("sh", "-c", "trap '' TERM; echo deaf; sleep 60"))
+    assert next(running.lines) == "deaf"
+    assert running.terminate(0.2) == -signal.SIGKILL

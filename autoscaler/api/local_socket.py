@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoscaler.errors import SettingsError
 from autoscaler.strict_modes import gid_of
+from autoscaler.supervised import supervised
 
 if TYPE_CHECKING:
     from autoscaler.api.server import Server
@@ -57,8 +58,7 @@ class _FirstCall:
         self._server: Server | None = None
         self._closed = threading.Event()
         self._closing, self._close = os.pipe2(os.O_CLOEXEC)
-        self._thread = threading.Thread(target=self._wait, name="requests", daemon=True)
-        self._thread.start()
+        self._thread = supervised(self._wait, "requests", self._closed)
 
     def close(self) -> None:
         """Accept no further call, and wait for calls under way."""
@@ -66,25 +66,21 @@ class _FirstCall:
             self._closed.set()
             if self._server is not None:
                 self._server.stop()
-        with contextlib.suppress(OSError):  # the thread has ended after a defect
-            os.write(self._close, b".")
+        os.write(self._close, b".")
         self._thread.join(_END)
+        self._listening.close()
+        if not self._thread.is_alive():
+            os.close(self._closing)
         os.close(self._close)
 
     def _wait(self) -> None:
-        """The body of a thread. A defect is logged, and scaling goes on."""
+        """The body of a supervised thread: after a defect it waits for the next caller."""
         waiting = select.poll()
         waiting.register(self._listening, select.POLLIN)
         waiting.register(self._closing, select.POLLIN)
-        try:
-            waiting.poll()
-            if (server := self._serving()) is not None:
-                server.serve()
-        except Exception:
-            log.exception("the socket for requests has ended by a defect; scaling goes on without it")
-        finally:
-            self._listening.close()
-            os.close(self._closing)
+        waiting.poll()
+        if (server := self._serving()) is not None:
+            server.serve()
 
     def _serving(self) -> Server | None:
         """The server; None after `close`."""
@@ -93,7 +89,8 @@ class _FirstCall:
         from autoscaler.api.listeners import SOCKET
         from autoscaler.api.server import Server
 
-        server = Server(self._make_app(), self._listening, SOCKET)
+        app = self._make_app()
+        server = Server(app, self._listening.dup(), SOCKET)
         with self._lock:
             self._server = None if self._closed.is_set() else server
             return self._server

@@ -21,6 +21,7 @@ from autoscaler.api.handshakes import Doorway
 from autoscaler.api.listeners import TCP, Listener
 from autoscaler.caller_address import on_loopback
 from autoscaler.errors import SettingsError
+from autoscaler.supervised import supervised
 
 log = logging.getLogger("autoscaler.api")
 BETWEEN_CALLS = 5
@@ -98,44 +99,54 @@ class Server:
             where = at
         else:
             self._socket, self.url, where = at, "", Address("", 0)
+        self._stopped = threading.Event()
+        self._make = partial(_server_of, app, self._socket, listener, where)
         try:
-            self._server = _Uvicorn(_config(app, self._socket, listener, where), listener.places)
+            self._server, self._served = self._make()
         except BaseException:
             self._socket.close()
             raise
 
     def close(self) -> None:
         """Close a server that was never started."""
+        self._served.close()
         self._socket.close()
 
     def serve(self) -> None:
         """Serve until `stop`, or in the main thread until a signal."""
         try:
-            self._server.run(sockets=[self._socket])
+            self._server.run(sockets=[self._served])
         finally:
-            self._socket.close()
+            self.close()
 
-    def _serve_alone(self) -> None:
-        """The body of a thread. A defect is logged, and scaling goes on."""
+    def serve_again(self) -> None:
+        """Serve until `stop`. After an error call it again: the socket goes on listening."""
         try:
-            self.serve()
-        except Exception:
-            log.exception("a defect ended the listener %s; scaling goes on without it", self._name)
+            self._server.run(sockets=[self._served])
+            if not self._stopped.is_set():
+                raise RuntimeError("the server ended by itself")
+        except BaseException:
+            self._served.close()
+            self._server, self._served = self._make()
+            if self._stopped.is_set():
+                self._server.should_exit = True
+            raise
 
     def stop(self) -> None:
         """Accept no further call, and let calls under way end."""
+        self._stopped.set()
         self._server.should_exit = True
 
     @contextlib.contextmanager
     def beside(self) -> Iterator[Server]:
         """Serve on a thread until the end of the block."""
-        thread = threading.Thread(target=self._serve_alone, name=self._name, daemon=True)
-        thread.start()
+        thread = supervised(self.serve_again, self._name, self._stopped)
         try:
             yield self
         finally:
             self.stop()
             thread.join(LAST_CALLS + 5)
+            self.close()
 
 
 class _Uvicorn(uvicorn.Server):
@@ -148,6 +159,16 @@ class _Uvicorn(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         current_default_thread_limiter().total_tokens = self._places  # the limiter of this server's own event loop
         await super().startup(sockets)
+
+
+def _server_of(app: Any, listening: socket.socket, listener: Listener, at: Address) -> tuple[_Uvicorn, socket.socket]:
+    """A server, and the socket that it serves and closes: another descriptor of the one that listens."""
+    served = listening.dup()
+    try:
+        return _Uvicorn(_config(app, served, listener, at), listener.places), served
+    except BaseException:
+        served.close()
+        raise
 
 
 def _config(app: Any, listening: socket.socket, listener: Listener, at: Address) -> uvicorn.Config:

@@ -27,6 +27,7 @@ from autoscaler.store import lock
 from autoscaler.store.calls import CallLog
 from autoscaler.store.observations import seen_arrays
 from autoscaler.store.store import Store
+from autoscaler.supervised import supervised
 
 if TYPE_CHECKING:
     from autoscaler.api.logins import Logins
@@ -146,13 +147,13 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
 @contextlib.contextmanager
 def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
     """Pass the results of each pass from the store to `auto_stops`, until the end of the block."""
-    ended = False
+    ended = threading.Event()
     wakeup = Wakeup(SHORTEST_WAIT)
     wakeup.watch(store.database.log_file)
 
     def follow() -> None:
         seen = None
-        while not ended:  # set by the thread that leaves the block
+        while not ended.is_set():
             try:
                 changes = store.database.changes_by_others
                 if changes != seen and (last := store.observations.load()) is not None:
@@ -162,12 +163,11 @@ def following_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
                 log.warning("what the last pass answers to workers cannot be read: %s", error)
             wakeup.wait(LONGEST_WAIT)
 
-    thread = threading.Thread(target=follow, name="passes", daemon=True)
-    thread.start()
+    thread = supervised(follow, "passes", ended)
     try:
         yield
     finally:
-        ended = True
+        ended.set()
         wakeup.ring()
         thread.join(5)
 

@@ -136,8 +136,10 @@ def serving(invocation: Invocation, *, json_log: bool = False, around: Around | 
         elsewhere = MeasuredElsewhere(provider, store.notifications.delivery)
         meter = Meter(store.measures, invocation.oldest_price, elsewhere.add)
         guard = QmasterGuard(invocation.runner, on_command=meter.command)
-        decide = plan if dry_run else stack.enter_context(_lease(invocation, wakeup)).guarded(plan)
+        lease = None if dry_run else stack.enter_context(_lease(invocation, wakeup))
         context = _execution_context(invocation, store, provider, guard)
+        if lease is not None:
+            context = replace(context, may_act=lease.check)
         accounting = invocation.common / "accounting"
         observer = _guarded_observer(invocation, store, provider, guard, wakeup)
         reporter = PassReporter(store, settings.process.verbose, invocation.zone, silent=around is not None)
@@ -146,7 +148,7 @@ def serving(invocation: Invocation, *, json_log: bool = False, around: Around | 
         stack.callback(notifications.close)
         yield Loop(
             observer=observer,
-            decide=decide,
+            decide=plan if lease is None else lease.guarded(plan),
             actor=Actor(context, on_late=wakeup.ring),
             store=store,
             reporter=reporter if around is None else around.report(reporter, provider, store),

@@ -103,21 +103,26 @@ class Actor:
         *,
         carry_on: Callable[[], bool] = lambda: True,
     ) -> list[Outcome]:
-        """Carry out a plan's actions. Each batch before which `carry_on` returns False is left undone.
+        """Carry out a plan's actions. From the first batch before which `carry_on` returns False, or the lease is not
+        held, all are left undone.
 
         Returns their outcomes, and those of earlier actions that ended meanwhile.
         """
         seen = {worker.id: worker for worker in workers}
         outcomes: list[Outcome] = []
+        expected: dict[str, Action] = {}
         calls: list[_Call] = []
-        self.sweep()
-        self._sweep_groups()
+        if not self._forbidden():
+            self.sweep()
+            self._sweep_groups()
+        stopped = ""
         for batch in batches_of(plan):
             item, action = batch[0], batch[0].action
-            if not carry_on():
-                stopped = "the autoscaler stopped before its turn"
+            stopped = stopped or (self._forbidden() if carry_on() else "the autoscaler stopped before its turn")
+            if stopped:
                 outcomes += [self._journal(one, Outcome(one.action, Result.NOT_BEGUN, stopped)) for one in batch]
             elif isinstance(action, Launch):
+                expected[item.order_id or ""] = action
                 self._begin_order(item.order_id or "")
             elif isinstance(action, OfProvider):
                 calls.append(_Call(item, action))
@@ -126,9 +131,16 @@ class Actor:
                 done = execute_all(actions, self._context, seen)
                 outcomes += [self._journal(*each) for each in zip(batch, done, strict=True)]
         self._begin_calls(calls, seen)
-        expected: dict[str, Action] = {call.name: call.action for call in calls}
-        expected |= {item.order_id or "": item.action for item in plan if isinstance(item.action, Launch)}
+        expected |= {call.name: call.action for call in calls}
         return outcomes + self._collect(expected)
+
+    def _forbidden(self) -> str:
+        """Why nothing may be done now: another autoscaler may serve this cell. '' if it may."""
+        try:
+            self._context.may_act()
+        except AutoscalerError as error:
+            return str(error)
+        return ""
 
     def ended(self) -> list[Outcome]:
         """Outcomes since the last call of this method."""
@@ -279,7 +291,7 @@ class Actor:
 
     def _order(self, order_id: str) -> None:
         record = self._record(order_id)
-        if record is None or record.closed:
+        if record is None or record.closed or self._forbidden():
             return
         known = self._backoff.get(order_id)
         tries = known.tries + 1 if known else 1
@@ -302,6 +314,11 @@ class Actor:
         return next((record for record in open_orders if record.id == order_id), None)
 
     def _carry_out(self, calls: Sequence[_Call], seen: Seen) -> None:
+        if forbidden := self._forbidden():
+            for call in calls:
+                undone = Outcome(call.action, Result.NOT_BEGUN, forbidden)
+                self._done.put((call.name, self._journal(call.item, undone)))
+            return
         if all(_goes_together(call.action) for call in calls):
             ends = [call.action for call in calls if isinstance(call.action, Terminate)]
             for call, outcome in zip(calls, terminate_all(ends, self._context, seen), strict=True):

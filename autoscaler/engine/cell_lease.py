@@ -20,8 +20,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from autoscaler.errors import AutoscalerError, GridEngineRefused, LockHeld, NotObservable
+from autoscaler.errors import AutoscalerError, CommandError, GridEngineRefused, LockHeld, NotObservable
 from autoscaler.sge.leases import FREE, Lease
+from autoscaler.supervised import supervised
 
 RENEW = 20.0
 """Seconds between two renewals: short enough to repeat a failed one in time."""
@@ -102,7 +103,10 @@ class CellLease:
         """Return only while no other autoscaler can be serving this cell."""
         with self._guard:
             if self._held is None or not self._valid():
-                self.step()
+                try:
+                    self.step()
+                except CommandError as error:
+                    raise LeaseNotHeld(f"the cell's lease cannot be renewed: {error}") from error
             if self._impossible or (self._held is not None and self._valid()):
                 return
             seen = self._seen
@@ -129,8 +133,7 @@ class CellLease:
     def kept(self) -> Iterator[CellLease]:
         """Renew it on a thread until the end of the block, then give it back."""
         ended = threading.Event()
-        thread = threading.Thread(target=self._keep, args=(ended,), name="lease", daemon=True)
-        thread.start()
+        thread = supervised(lambda: self._keep(ended), "lease", ended)
         try:
             yield self
         finally:

@@ -61,6 +61,8 @@ class ExecutionContext:
     """Order → its secret, if its machines read it in their metadata; '' if the boot script contains it."""
     groups: Groups | None = None
     """Grid Engine's objects of groups; None: workers of groups join as any other."""
+    may_act: Callable[[], None] = lambda: None
+    """Called before each action. Raises AutoscalerError while another autoscaler may serve this cell."""
     batches: Batches | None = None
     """Changes several hosts at once; None: one after the other."""
 

@@ -46,7 +46,7 @@ from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.place import place_of
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
-from autoscaler.errors import NO_ROOM, AutoscalerError, LockHeld, NotObservable, StateNotKept
+from autoscaler.errors import NO_ROOM, AutoscalerError, CommandError, LockHeld, NotObservable, StateNotKept
 from autoscaler.garbage import FreedMemory
 from autoscaler.providers.interface import Operates
 from autoscaler.report.observed_plan import ObservedPlan
@@ -55,6 +55,7 @@ from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.observations import LastObservation, last_observation
 from autoscaler.store.overrides import AUTOSCALER, Verb
 from autoscaler.store.store import Store
+from autoscaler.supervised import troubles as failed_threads
 
 SOON = 1.0
 """Seconds from a pass that acted to the next: each step of a worker is small, and the next one may be due."""
@@ -188,6 +189,8 @@ class Loop:
     """Whether autoscale policies run in each pass: their requests may change at any time."""
     _events: Wakes | None = None
     _troubles: tuple[str, ...] = ()
+    """What an operator should know, as of the last pass."""
+    _slowed: tuple[str, ...] = ()
     """Why it polls, or polls less often, as last reported."""
     _stop: str = ""
     _anew: bool = False
@@ -336,12 +339,13 @@ class Loop:
             found.append(slow)
         if self.guard is not None and self.guard.pause(self.poll) > max(LONG_PAUSE, 2 * self.poll):
             found.append(COMMANDS_SLOW)
-        before, self._troubles = self._troubles, tuple(found)
-        for trouble in self._troubles:
+        before, self._slowed = self._slowed, tuple(found)
+        for trouble in self._slowed:
             if trouble not in before:
                 log.warning(trouble)
         if before and not found:
             log.info("Grid Engine is observed as usual again")
+        self._troubles = (*self._slowed, *failed_threads())
 
     @property
     def _poll(self) -> float:
@@ -382,11 +386,14 @@ class Loop:
                 self.before_pass()
             pause = self._guarded_pass()
             freed.give_back(self.stopwatch())
-            if self._released():
-                return True
-            self._wait(pause, at_least=min(self.stopwatch() - began, self.poll))
-            if self._reload_wanted:
-                self._reload()
+            try:
+                if self._released():
+                    return True
+                self._wait(pause, at_least=min(self.stopwatch() - began, self.poll))
+                if self._reload_wanted:
+                    self._reload()
+            except Exception as error:  # noqa: BLE001 - as after a failed pass
+                self.wakeup.wait(self._failed(error))
         return False
 
     def stop(self, why: str, *, anew: bool = False) -> None:
@@ -401,20 +408,10 @@ class Loop:
         began = self.stopwatch()
         try:
             done = self.pass_once()
-        except NotObservable as error:
-            return self._cannot(f"cannot observe Grid Engine or the provider, so nothing is done: {error}", error)
-        except StateNotKept as error:
-            return self._cannot(str(error), error)
         except LockHeld:  # another one acts now: our actions could be done twice
             raise
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                log.exception(DEFECT)
-                return self._backoff(error)
-            return self._cannot(f"the disk is full: {error}; make room there", error)
-        except Exception as error:  # the loop's edge: the next pass observes anew
-            log.exception(DEFECT)
-            return self._backoff(error)
+        except Exception as error:  # noqa: BLE001 - the loop's edge: the next pass observes anew
+            return self._failed(error)
         if self._blind:
             log.info("Grid Engine and the provider can be observed again after %d attempts", self._blind_passes)
         self._blind, self._blind_passes = "", 0
@@ -423,6 +420,18 @@ class Loop:
         arriving = self._arrivals.next_observation(done.plan.workers, now, self.stopwatch() - began)
         looks = [self._delay(done), *([SOON] if done.acted else []), *([] if arriving is None else [arriving])]
         return min(looks) if due is None else min(*looks, max(GATHER, due - now))
+
+    def _failed(self, error: Exception) -> float:
+        """Log what ended a pass, or the wait after it; returns how long to wait."""
+        match error:
+            case NotObservable():
+                return self._cannot(f"cannot observe Grid Engine or the provider, so nothing is done: {error}", error)
+            case StateNotKept() | CommandError():
+                return self._cannot(str(error), error)
+            case OSError() if error.errno in NO_ROOM:
+                return self._cannot(f"the disk is full: {error}; make room there", error)
+        log.error(DEFECT, exc_info=error)
+        return self._backoff(error)
 
     def _cannot(self, words: str, error: Exception) -> float:
         """Log it once. The words change while an outage goes on (refused, timed out), and only a new kind is news."""

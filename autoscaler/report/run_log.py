@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 
 from autoscaler.providers.interface import ProviderError
+from autoscaler.supervised import supervised
 
 CAPACITY = 1000
 """Lines that wait to be written; further ones are dropped."""
@@ -28,8 +29,7 @@ class RunLog(logging.Handler):
         super().__init__()
         self._write_line = write
         self._waiting: queue.Queue[Callable[[], None] | None] = queue.Queue(CAPACITY)
-        self._thread = threading.Thread(target=self._write, name=_NAME, daemon=True)
-        self._thread.start()
+        self._thread = supervised(self._write, _NAME)
 
     def attach(self, level: str) -> None:
         """Log from `level` on. Call it again after the log was configured anew."""

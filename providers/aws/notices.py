@@ -7,7 +7,8 @@ A worker's own metadata has the same notice two minutes ahead, but only the mach
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -21,28 +22,50 @@ MARKED = {"marked-for-termination": "terminate", "marked-for-stop": "stop"}
 """States of a spot request before its machine is taken."""
 MOST_MESSAGES = 10
 """The most messages of one SQS call."""
+LISTED_WITHIN = 600.0
+"""Seconds for which a notice of a machine that no listing shows yet is kept: it may be new."""
 ROUNDS = 20
 """This many batches of messages are read in one observation; the rest waits for the next."""
 
 
 @dataclass(slots=True)
 class Notices:
-    """The known notices, by machine and kind. A queue serves one cell: messages that were read are deleted from it."""
+    """The known notices, by machine and kind. A queue serves one cell: messages that were read are deleted from it, but
+    only by the next observation. If this process ends before, the next one gets them again.
+    """
 
     calls: Calls
     queue: str | None = None
+    clock: Callable[[], float] = time.monotonic
     _told: dict[tuple[str, str], Interruption] = field(default_factory=dict)
+    _first_told: dict[tuple[str, str], float] = field(default_factory=dict)
+    _read: list[str] = field(default_factory=list)
+    """Receipts of messages that an earlier observation has reported."""
 
     def of_workers(self, spot: Collection[str], living: Collection[str]) -> Sequence[Interruption]:
         """Notices that hold for `living` workers, of which `spot` are spot machines. Raises ProviderError."""
-        found = list(self._of_requests()) if spot else []
         if self.queue is not None:
-            found += self._of_queue(self.queue)
-        for notice in found:
-            # SQS may deliver a message twice, and the spot request reports the same end: the first notice stays.
-            self._told.setdefault((notice.worker_id, notice.kind), notice)
-        self._told = {key: notice for key, notice in self._told.items() if notice.worker_id in living}
-        return sorted(self._told.values(), key=lambda notice: (notice.at, notice.worker_id, notice.kind))
+            self._delete(self.queue)
+        for notice in self._of_requests() if spot else ():
+            self._note(notice)
+        if self.queue is not None:
+            self._receive(self.queue)
+        now = self.clock()
+        kept = {
+            key
+            for key, notice in self._told.items()
+            if notice.worker_id in living or now - self._first_told[key] < LISTED_WITHIN
+        }
+        self._told = {key: notice for key, notice in self._told.items() if key in kept}
+        self._first_told = {key: at for key, at in self._first_told.items() if key in kept}
+        told = (notice for notice in self._told.values() if notice.worker_id in living)
+        return sorted(told, key=lambda notice: (notice.at, notice.worker_id, notice.kind))
+
+    def _note(self, notice: Interruption) -> None:
+        """SQS may deliver a message twice, and the spot request reports the same end: the first notice stays."""
+        key = notice.worker_id, notice.kind
+        self._told.setdefault(key, notice)
+        self._first_told.setdefault(key, self.clock())
 
     def _of_requests(self) -> Iterable[Interruption]:
         """Of all owners: the requests of a fleet carry no tags. `of_workers` keeps those of living workers."""
@@ -58,23 +81,28 @@ class Notices:
             if kind is not None and worker_id:
                 yield Interruption(worker_id, status["UpdateTime"].timestamp() + WARNING, kind)
 
-    def _of_queue(self, queue: str) -> list[Interruption]:
-        found: list[Interruption] = []
+    def _receive(self, queue: str) -> None:
+        """Each batch is noted at once: what a later call does not answer loses none of it."""
         for _ in range(ROUNDS):
             answer = self.calls.ask(
                 "receive_message", service="sqs", QueueUrl=queue, MaxNumberOfMessages=MOST_MESSAGES, WaitTimeSeconds=0
             )
             messages = answer.get("Messages", ())
-            found += [notice for message in messages if (notice := notice_of(message["Body"])) is not None]
-            if messages:
-                entries = [
-                    {"Id": str(n), "ReceiptHandle": message["ReceiptHandle"]} for n, message in enumerate(messages)
-                ]
-                self.calls.ask("delete_message_batch", service="sqs", QueueUrl=queue, Entries=entries)
+            for message in messages:
+                if (notice := notice_of(message["Body"])) is not None:
+                    self._note(notice)
+                self._read.append(message["ReceiptHandle"])
             # SQS may give fewer messages than it has: the next observation reads the others.
             if len(messages) < MOST_MESSAGES:
                 break
-        return found
+
+    def _delete(self, queue: str) -> None:
+        """Delete what an earlier observation has reported. A message that is not deleted is delivered again."""
+        while self._read:
+            receipts = self._read[:MOST_MESSAGES]
+            entries = [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(receipts)]
+            self.calls.ask("delete_message_batch", service="sqs", QueueUrl=queue, Entries=entries)
+            del self._read[: len(receipts)]
 
 
 def notice_of(body: str) -> Interruption | None:

@@ -15,7 +15,8 @@ from autoscaler.core.actions import Disable, Enable, Enrol, Remove, Terminate
 from autoscaler.core.model.fleet import FailureKind, InstanceType, MachineState, OrderState, Worker
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.workers.phases import Phase
-from autoscaler.errors import CommandTimedOut
+from autoscaler.engine.cell_lease import LeaseNotHeld
+from autoscaler.errors import CommandTimedOut, LockHeld
 from autoscaler.providers.interface import Launched, LaunchOrder, Refused, Unreachable
 from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.store.journal import Result
@@ -426,3 +427,59 @@ def test_an_unreachable_qmaster_is_asked_once_for_several_enrolments(tmp_path: P
     outcomes = bench.act(*(enrol(*each) for each in MANY[:5]))
     asked = [call for call in bench.grid_engine.calls if call[1] == "-Ae"]
     assert ({outcome.result for outcome in outcomes}, len(asked)) == ({Result.FAILED}, 1)
+
+
+def lost() -> None:
+    raise LockHeld("another autoscaler has taken this cell over: process 22 of anna on shadow")
+
+
+def away() -> None:
+    raise LeaseNotHeld("the cell's lease could not be renewed in time")
+
+
+@pytest.mark.parametrize("forbidden", (lost, away))
+def test_without_the_lease_no_action_is_begun(bench: Bench, forbidden: Callable[[], None]) -> None:
+    """Also those of a pass that is under way: another autoscaler may have begun to act."""
+    bench.may_act = forbidden
+    bench.grid_engine.calls.clear()
+    launched = bench.cloud.calls.count("launch")
+    actions = (Enable("fake-000001", "fake-1", REASON), Terminate("fake-000002", None, REASON), launch("m5.large"))
+    outcomes = {type(one.action).__name__: (one.result, one.message) for one in bench.act(*actions)}
+    assert {name: result for name, (result, _) in outcomes.items()} == dict.fromkeys(
+        ("Enable", "Terminate", "Launch"), Result.NOT_BEGUN
+    )
+    assert "lease" in outcomes["Enable"][1] or "taken this cell over" in outcomes["Enable"][1]
+    assert (bench.grid_engine.calls, bench.cloud.calls.count("launch")) == ([], launched)
+    assert len(bench.cloud.living("tag")) == 2
+
+
+def test_a_lease_that_is_lost_between_two_actions_ends_the_pass(bench: Bench) -> None:
+    asked: list[None] = []
+
+    def at_the_second() -> None:
+        asked.append(None)
+        if len(asked) > 2:  # before the pass, and before its first action
+            lost()
+
+    bench.may_act = at_the_second
+    done = results(bench, Enable("fake-000001", "fake-1", REASON), Remove("fake-000001", "fake-1", REASON))
+    assert done == [("Enable", Result.DONE), ("Remove", Result.NOT_BEGUN)]
+
+
+def test_a_call_that_begins_late_is_not_made_without_the_lease(tmp_path: Path) -> None:
+    """It waited for a thread, or is an order that is requested again."""
+    late: list[Callable[[], object]] = []
+
+    def later(call: Callable[[], Value], name: str) -> Future[Value]:
+        future: Future[Value] = Future()
+        late.append(lambda: future.set_result(call()))
+        return future
+
+    bench = Bench(tmp_path, executor=later)
+    bench.act(launch("m5.large"), Terminate("fake-000009", None, REASON))
+    assert len(late) == 2
+    bench.may_act = lost
+    for call in late:
+        call()
+    assert (bench.cloud.calls.count("launch"), bench.cloud.calls.count("terminate")) == (0, 0)
+    assert bench.states == [OrderState.SENT]

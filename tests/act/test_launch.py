@@ -57,6 +57,7 @@ class Bench:
         self.waiting: dict[str, JobRequest] = {}
         self.owners: Owners = Nobody()
         self.groups: Groups | None = None
+        self.may_act: Callable[[], None] = lambda: None
         self.restart()
 
     def restart(self, on_late: Callable[[], None] = lambda: None) -> None:
@@ -72,6 +73,7 @@ class Bench:
             lambda: JobsNow(frozenset(self.running), self.waiting),
             self.owners,
             groups=self.groups,
+            may_act=lambda: self.may_act(),
             batches=Batches(Administrator(self.grid_engine)),
         )
         self.actor = Actor(self.context, patience=0.0, on_late=on_late)

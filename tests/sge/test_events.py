@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler import process
-from autoscaler.errors import CommandNotFound
+from autoscaler.errors import CommandNotFound, CommandNotStarted
 from autoscaler.process import Running
 from autoscaler.sge.events import Events
 from tests.deadlines import wait_for
@@ -173,3 +175,36 @@ def test_a_listening_qevent_is_not_reported_as_trouble() -> None:
     with listening(Scripts(f"{BEAT}; {STAY}")) as events:
         assert until(lambda: events.alive)
         assert events.trouble == ""
+
+
+@pytest.mark.parametrize(
+    "error",
+    (
+        CommandNotStarted("cannot run qevent now: Resource temporarily unavailable"),
+        OSError(errno.EMFILE, "Too many open files"),
+        RuntimeError("can't start new thread"),
+    ),
+    ids=lambda error: type(error).__name__,
+)
+def test_a_start_that_the_system_refuses_once_does_not_end_the_listening(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autoscaler.supervised.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("autoscaler.supervised._failures", {})
+    scripts, refusals = Scripts(f"{BEAT}; {STAY}"), iter((error,))
+
+    def sometimes(argv: Sequence[str], *, cwd: Path | None = None) -> Running:
+        if (refusal := next(refusals, None)) is not None:
+            raise refusal
+        return scripts(argv, cwd=cwd)
+
+    with listening(sometimes) as events:
+        assert until(lambda: events.alive, HUNG)
+
+
+def test_a_directory_that_is_gone_is_made_again(tmp_path: Path) -> None:
+    scripts = Scripts(BEAT, f"{BEAT}; {STAY}")
+    with Events(lambda: None, scripts, heartbeat=5.0, pauses=(0.2,), directory=tmp_path / "own") as events:
+        assert until(lambda: len(scripts.started) == 1)
+        shutil.rmtree(tmp_path / "own")
+        assert until(lambda: len(scripts.started) == 2 and events.alive, HUNG)

@@ -27,10 +27,12 @@ from autoscaler.api.dependencies import Api
 from autoscaler.api.listeners import SOCKET
 from autoscaler.api.local_socket import served_locally
 from autoscaler.api.request_service import NO_LOOP, STOPPING, RequestService
+from autoscaler.api.server import _Uvicorn
 from autoscaler.core.model.request_sets import Target
 from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
+from tests.deadlines import wait_for
 from tests.web.served import serve_requests
 
 ARRAYS = ("execute",)
@@ -385,6 +387,48 @@ def test_the_application_is_built_at_the_first_call(store: Store, path: Path) ->
         before = len(made)
         first, second = (call(path, "GET", "/requests")[0] for _ in range(2))
     assert (before, first, second, len(made)) == (0, 200, 200, 1)
+
+
+def test_after_a_defect_the_next_caller_is_served(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("autoscaler.supervised.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("autoscaler.supervised._failures", {})
+    defects = iter((OSError(24, "Too many open files"), RuntimeError("a defect")))
+
+    def application() -> Any:
+        if (defect := next(defects, None)) is not None:
+            raise defect
+        return make_app(Api(requests=RequestService(store, lambda: ARRAYS, lambda: 1000.0, lambda: None)))
+
+    with served_locally(application, path):
+        assert call(path, "GET", "/requests")[0] == 200
+    assert sum("the thread requests failed and begins again" in message for message in caplog.messages) == 2
+
+
+def test_a_server_that_fails_serves_again(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also one that had served before; the socket goes on listening meanwhile."""
+    monkeypatch.setattr("autoscaler.supervised.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("autoscaler.supervised._failures", {})
+    served: list[Any] = []
+    tick = _Uvicorn.on_tick
+
+    async def ticked(server: _Uvicorn, counter: int) -> bool:
+        if server not in served:
+            served.append(server)
+        if len(served) == 1 and counter > 3:
+            raise OSError(5, "Input/output error")
+        return await tick(server, counter)
+
+    monkeypatch.setattr(_Uvicorn, "on_tick", ticked)
+    app = make_app(Api(requests=RequestService(store, lambda: ARRAYS, lambda: 1000.0, lambda: None)))
+    with served_locally(lambda: app, path):
+        assert call(path, "GET", "/requests")[0] == 200
+        assert wait_for(lambda: any("failed and begins again" in message for message in caplog.messages), 60)
+        assert call(path, "GET", "/requests")[0] == 200
+    assert len(served) == 2
 
 
 def test_a_socket_without_callers_closes_at_once_with_the_service(path: Path) -> None:

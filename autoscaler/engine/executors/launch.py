@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, FailureKind, LaunchFailure, Worker
 from autoscaler.engine.execution import ExecutionContext
+from autoscaler.errors import LockHeld, NotObservable
 from autoscaler.providers.interface import (
     GROUP_ID,
     Chooses,
@@ -43,12 +44,13 @@ def request_offers(record: OrderRecord, context: ExecutionContext) -> tuple[Resu
         uncertain_jobs = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
         try:
             order = replace(order, asked_before=True) if uncertain_jobs else _with_choices(order, context)
+            context.may_act()
             if not context.store.journal.send(order, number, context.clock(), offer=offer):
                 return Result.FAILED, "given up before it was requested"
             launched = context.provider.launch(order)
         except (OutOfCapacity, QuotaReached) as error:
             launched = Launched((), tuple((bucket.key, error) for bucket in order.buckets))
-        except Unreachable as error:
+        except (Unreachable, NotObservable, LockHeld) as error:
             return Result.UNDER_WAY, str(error)
         except (Throttled, Refused) as error:
             throttled = isinstance(error, Throttled)

@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 from autoscaler.core.model.fleet import PriceType
-from autoscaler.providers.aws.notices import WARNING, notice_of
+from autoscaler.providers.aws.notices import WARNING, Notices, notice_of
 from autoscaler.providers.contract import CELL
 from autoscaler.providers.interface import Unreachable
 from tests.clouds.aws.plane import AwsPlane
@@ -126,3 +126,59 @@ def test_an_unreachable_event_queue_raises_unreachable(region: Region, connect: 
     region.fault({"kind": "reset", "operation": "ReceiveMessage"})
     with pytest.raises(Unreachable):
         provider.interruptions()
+
+
+def messages(region: Region, address: str) -> int:
+    """How many messages the queue still has, also those that were received and not deleted."""
+    client = boto3.client("sqs", region_name="us-east-1", endpoint_url=region.address)
+    found = client.get_queue_attributes(QueueUrl=address, AttributeNames=["All"])["Attributes"]
+    return int(found["ApproximateNumberOfMessages"]) + int(found["ApproximateNumberOfMessagesNotVisible"])
+
+
+def test_a_message_is_deleted_only_after_the_observation_that_reported_it(region: Region, connect: Connect) -> None:
+    address = queue(region)
+    provider = connect(event_queue=address)
+    (worker_id,) = provider.launch(order(buckets(provider))).ids
+    send(region, address, warning(worker_id))
+    assert [notice.worker_id for notice in provider.interruptions()] == [worker_id]
+    assert messages(region, address) == 1, "a process that ends now must leave it to the next one"
+    assert [notice.worker_id for notice in provider.interruptions()] == [worker_id]
+    assert messages(region, address) == 0
+
+
+class _Answers:
+    """Calls of which a later batch gets no answer."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers, self.deleted = list(answers), 0
+
+    def ask(self, what: str, **_: object) -> Any:
+        if what == "delete_message_batch":
+            self.deleted += 1
+            return {}
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return {"Messages": answer}
+
+
+def _batch(*events: dict[str, Any]) -> list[dict[str, str]]:
+    return [{"Body": json.dumps(each), "ReceiptHandle": f"r{n}"} for n, each in enumerate(events)]
+
+
+def test_a_notice_that_was_read_outlives_a_later_call_without_an_answer() -> None:
+    first = _batch(warning("i-1"), *(warning(f"i-{n}") for n in range(10, 19)))
+    calls = _Answers(first, Unreachable("no answer"), [])
+    notices = Notices(calls, "queue")  # type: ignore[arg-type]
+    with pytest.raises(Unreachable):
+        notices.of_workers((), {"i-1"})
+    assert calls.deleted == 0
+    assert [notice.worker_id for notice in notices.of_workers((), {"i-1"})] == ["i-1"]
+
+
+def test_a_notice_of_a_machine_that_is_not_listed_yet_is_kept_for_a_while() -> None:
+    now = 0.0
+    notices = Notices(_Answers(_batch(warning("i-1")), [], []), "queue", clock=lambda: now)  # type: ignore[arg-type]
+    assert list(notices.of_workers((), set())) == []
+    now = 60.0
+    assert [notice.worker_id for notice in notices.of_workers((), {"i-1"})] == ["i-1"]
