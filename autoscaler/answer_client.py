@@ -63,7 +63,7 @@ class Refused(AutoscalerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServiceAddress:
     """Where to ask: a socket, else an address."""
 
     path: str = ""
@@ -82,7 +82,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ServiceReply:
     """The service's answer, unchanged."""
 
     status: int
@@ -90,7 +90,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def remote(environ: Mapping[str, str], file: Path = CLIENT_FILE) -> Place | None:
+def remote(environ: Mapping[str, str], file: Path = CLIENT_FILE) -> ServiceAddress | None:
     """The address that the environment or the site's file names; None: none does. Raises SettingsError."""
     named = {name: value for name in _OF_CALLERS if (value := environ.get(name))}
     given = {**_read_file(file), **named}
@@ -99,28 +99,28 @@ def remote(environ: Mapping[str, str], file: Path = CLIENT_FILE) -> Place | None
         return None
     plain = given.get(PLAIN_ENV, "").lower() in TRUE
     token, login, munge = (given.get(name, "") for name in (TOKEN_ENV, LOGIN_ENV, MUNGE_ENV))
-    return Place("", url, token, login, munge, given.get(CA_ENV, ""), plain)
+    return ServiceAddress("", url, token, login, munge, given.get(CA_ENV, ""), plain)
 
 
-def ask(place: Place, question: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+def ask(place: ServiceAddress, question: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
     """An answer's document. Raises Unanswered, Refused, NotFound, SettingsError."""
     return _document(place, send(place, f"{PREFIX}/{question}", headers or {}), "answers", VERSION)
 
 
-def standing(place: Place) -> dict[str, Any]:
+def standing(place: ServiceAddress) -> dict[str, Any]:
     """Whether the caller may give this autoscaler commands, and why some cannot be carried out at once. Raises as
     `ask`.
     """
     return _document(place, send(place, OVERRIDES, {}), "overrides", OVERRIDES_VERSION)
 
 
-def override(place: Place, verb: str, query: Mapping[str, str]) -> dict[str, Any]:
+def override(place: ServiceAddress, verb: str, query: Mapping[str, str]) -> dict[str, Any]:
     """Give a command, and return its result. Raises as `ask`."""
     reply = send(place, target(f"{OVERRIDES}/{verb}", query), {}, method="POST")
     return _document(place, reply, "overrides", OVERRIDES_VERSION)
 
 
-def _document(place: Place, reply: Reply, kind: str, version: int) -> dict[str, Any]:
+def _document(place: ServiceAddress, reply: ServiceReply, kind: str, version: int) -> dict[str, Any]:
     try:
         document = json.loads(reply.body)
     except (ValueError, RecursionError):
@@ -151,12 +151,12 @@ def target(question: str, query: Mapping[str, str]) -> str:
     return f"{question}?{urlencode(query)}" if query else question
 
 
-def send(place: Place, target: str, headers: Mapping[str, str], method: str = "GET") -> Reply:
+def send(place: ServiceAddress, target: str, headers: Mapping[str, str], method: str = "GET") -> ServiceReply:
     """One call without a body. Raises Unanswered, SettingsError."""
     return (_at_socket if place.path else _at_address)(place, target, headers, method)
 
 
-def _at_socket(place: Place, target: str, headers: Mapping[str, str], method: str) -> Reply:
+def _at_socket(place: ServiceAddress, target: str, headers: Mapping[str, str], method: str) -> ServiceReply:
     # To HTTP/1.0 a server answers without chunks, and closes the connection at the end.
     lines = [f"{method} {target} HTTP/1.0", "Host: localhost", *(f"{name}: {value}" for name, value in headers.items())]
     with closing(socket.socket(socket.AF_UNIX)) as made:
@@ -212,7 +212,7 @@ def _worked(pid: int) -> tuple[str, ...]:
         return ()
 
 
-def _read(place: Place, received: bytes) -> Reply:
+def _read(place: ServiceAddress, received: bytes) -> ServiceReply:
     head, end, body = received.partition(b"\r\n\r\n")
     first, *lines = head[:_MOST_HEAD].decode("latin-1").split("\r\n")
     words = first.split(" ", 2)
@@ -221,10 +221,10 @@ def _read(place: Place, received: bytes) -> Reply:
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if headers.get("content-length", str(len(body))) != str(len(body)):
         raise Unanswered(f"{place.name} ended in the middle of its answer")
-    return Reply(int(words[1]), body, headers)
+    return ServiceReply(int(words[1]), body, headers)
 
 
-def _at_address(place: Place, target: str, headers: Mapping[str, str], method: str) -> Reply:
+def _at_address(place: ServiceAddress, target: str, headers: Mapping[str, str], method: str) -> ServiceReply:
     import http.client
     import ssl
 
@@ -235,7 +235,9 @@ def _at_address(place: Place, target: str, headers: Mapping[str, str], method: s
         try:
             connection.request(method, target, headers=sent)
             answer = connection.getresponse()
-            return Reply(answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()})
+            return ServiceReply(
+                answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()}
+            )
         except ssl.SSLCertVerificationError as error:
             raise Unanswered(not_trusted(place.url, error.verify_message)) from error
         except ConnectionRefusedError as error:
@@ -287,7 +289,7 @@ def token_of(file: str) -> str:
     return line
 
 
-def _authorization(place: Place, method: str, target: str, host: str) -> dict[str, str]:
+def _authorization(place: ServiceAddress, method: str, target: str, host: str) -> dict[str, str]:
     """Read from files, or made for this call only: other users see a command's arguments and environment."""
     if place.token_file:
         return {"Authorization": f"Bearer {token_of(place.token_file)}"}
@@ -303,7 +305,7 @@ def _authorization(place: Place, method: str, target: str, host: str) -> dict[st
     return {}
 
 
-def _proof(place: Place) -> str:
+def _proof(place: ServiceAddress) -> str:
     if place.token_file:
         return f"the token in {place.token_file}"
     if place.login_file:

@@ -16,7 +16,7 @@ import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
-from autoscaler.answer_client import Place, Unanswered, ask
+from autoscaler.answer_client import ServiceAddress, Unanswered, ask
 from autoscaler.api.answers import Answers, Turns
 from autoscaler.api.app import make_app
 from autoscaler.api.dependencies import Api
@@ -83,7 +83,7 @@ def serve(folder: Path, ended: Event) -> None:
         ended.wait()
 
 
-def timed(place: Place, question: str) -> float:
+def timed(place: ServiceAddress, question: str) -> float:
     began = time.perf_counter()
     ask(place, question)
     return time.perf_counter() - began
@@ -99,14 +99,14 @@ def main(arguments: list[str] | None = None) -> int:
         service = multiprocessing.Process(target=serve, args=(folder, ended))
         service.start()
         try:
-            return measure(Place(str(folder / "a.sock")))
+            return measure(ServiceAddress(str(folder / "a.sock")))
         finally:
             ended.set()
             service.join(20)
             service.kill()
 
 
-def measure(place: Place) -> int:
+def measure(place: ServiceAddress) -> int:
     while True:
         try:
             ask(place, "status")

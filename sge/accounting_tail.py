@@ -19,7 +19,7 @@ MARK = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AccountingPosition:
     """How far accounting was read."""
 
     inode: int
@@ -32,7 +32,7 @@ class Place:
 class Tail:
     """The bytes written since."""
 
-    place: Place | None
+    place: AccountingPosition | None
     """The place where these end; None: there is no file yet."""
     data: bytes
     """Whole lines."""
@@ -42,7 +42,7 @@ class Tail:
     """Whether the file that was read last is gone, with all that was added to it."""
 
 
-def read_tail(accounting: Path, place: Place | None, most: int, back: int) -> Tail:
+def read_tail(accounting: Path, place: AccountingPosition | None, most: int, back: int) -> Tail:
     """The bytes after a place, at most this many. None: the last `back` bytes. Raises OSError."""
     try:
         if place is None:
@@ -68,7 +68,7 @@ def _files(accounting: Path) -> list[Path]:
     return [*sorted(beside, key=lambda file: (file.stat().st_mtime_ns, file.name)), live]
 
 
-def _holds(file: Path, place: Place) -> bool:
+def _holds(file: Path, place: AccountingPosition) -> bool:
     with file.open("rb") as opened:
         stat = os.fstat(opened.fileno())
         if stat.st_size < place.offset:
@@ -86,12 +86,12 @@ def _read(file: Path, begin: int, most: int, later: Sequence[Path], *, missing: 
         data = opened.read(most)
         end = data.rfind(b"\n") + 1 or (len(data) if len(data) == most else 0)
         if not end and later:  # nothing more is added to this one
-            return Tail(Place(later[0].stat().st_ino, 0, b""), b"", more=True)
+            return Tail(AccountingPosition(later[0].stat().st_ino, 0, b""), b"", more=True)
         upto = begin + end
         opened.seek(max(upto - MARK, 0))
         mark = opened.read(min(MARK, upto))
         more = (upto < stat.st_size and end > 0) or bool(later)
-        return Tail(Place(stat.st_ino, upto, mark), data[:end], more, missing)
+        return Tail(AccountingPosition(stat.st_ino, upto, mark), data[:end], more, missing)
 
 
 def lines_of(data: bytes, hosts: frozenset[str]) -> Iterator[str]:

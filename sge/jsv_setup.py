@@ -36,7 +36,7 @@ would no longer work for users.
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JsvFiles:
     """The verifier's place in a cell."""
 
     common: Path
@@ -81,7 +81,7 @@ class Place:
         return template.render(pythons=tuple(pythons), program=self.program, file=self.file, cell=self.cell)
 
 
-def difference(administrator: Administrator, place: Place, program: bytes) -> Difference | None:
+def difference(administrator: Administrator, place: JsvFiles, program: bytes) -> Difference | None:
     """The changes that `install` would make in the global configuration, or in its files; None if there are none.
 
     An administrator's own verifier counts as a difference: the qmaster can use only one.
@@ -95,7 +95,7 @@ def difference(administrator: Administrator, place: Place, program: bytes) -> Di
     return Difference(KIND, NAME, "", _lines(wanted | {"files": f"{place.script} {place.program}"}), ())
 
 
-def install(administrator: Administrator, place: Place, program: bytes, saved: Path) -> None:
+def install(administrator: Administrator, place: JsvFiles, program: bytes, saved: Path) -> None:
     """Install the files and make the qmaster use them. The earlier configuration is kept for `withdraw`.
 
     Raises GridEngineRefused, GridEngineNotObservable.
@@ -115,7 +115,7 @@ def install(administrator: Administrator, place: Place, program: bytes, saved: P
     _configure(administrator, text, _wanted(configuration, place), saved)
 
 
-def withdraw(administrator: Administrator, place: Place, saved: Path) -> bool:
+def withdraw(administrator: Administrator, place: JsvFiles, saved: Path) -> bool:
     """Restore the earlier configuration, and remove the files; False if the qmaster uses another verifier.
 
     Raises GridEngineRefused, GridEngineNotObservable.
@@ -148,7 +148,7 @@ class State:
     """Whether the loop has observed lately: else it accepts everything."""
 
 
-def state(url: str, place: Place, program: bytes, *, oldest: float, now: float) -> State | None:
+def state(url: str, place: JsvFiles, program: bytes, *, oldest: float, now: float) -> State | None:
     """The result of submissions with this `jsv_url` ('': none). `oldest`: age in seconds from which the loop's file is
     stale.
     """
@@ -171,13 +171,13 @@ def _values(configuration: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _wanted(configuration: Mapping[str, str], place: Place) -> dict[str, str]:
+def _wanted(configuration: Mapping[str, str], place: JsvFiles) -> dict[str, str]:
     chosen = _values(configuration)["jsv_allowed_mod"]
     allowed = ALL_MODIFICATIONS if chosen in ("none", SHIPPED_MODIFICATIONS) else chosen
     return {"jsv_url": place.url, "jsv_allowed_mod": allowed}
 
 
-def _current(place: Place, program: bytes) -> bool:
+def _current(place: JsvFiles, program: bytes) -> bool:
     try:
         return place.program.read_bytes() == program and place.script.read_text() == place.script_text()
     except (OSError, UnicodeDecodeError):

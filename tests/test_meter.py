@@ -25,7 +25,7 @@ from autoscaler.engine.qmaster_guard import QmasterGuard
 from autoscaler.providers.fake import FakeProvider, FakeSettings
 from autoscaler.providers.interface import CallBudget
 from autoscaler.providers.rate_limiter import RateLimiter
-from autoscaler.report.metrics import METRICS, PREFIX, Kind, exposition
+from autoscaler.report.metrics import METRICS, PREFIX, MetricKind, exposition
 from autoscaler.store.measures import Measures
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
@@ -309,9 +309,9 @@ def test_the_age_of_prices_is_measured(world: World) -> None:
 
 def test_metric_names_follow_the_conventions_of_prometheus() -> None:
     for metric in METRICS:
-        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
+        assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER), metric.name
         assert metric.help.endswith("."), metric.name
-        assert bool(metric.buckets) == (metric.kind is Kind.HISTOGRAM), metric.name
+        assert bool(metric.buckets) == (metric.kind is MetricKind.HISTOGRAM), metric.name
         assert tuple(sorted(metric.buckets)) == metric.buckets
     assert len({metric.name for metric in METRICS}) == len(METRICS)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.answer_client import Place, ask, remote
+from autoscaler.answer_client import ServiceAddress, ask, remote
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.tokens import Tokens
 from autoscaler.commands.serving import refuse_unusable
@@ -117,7 +117,7 @@ def test_rules_sizes_and_settings_that_are_not_files_are_refused(
 
 
 def asked_with(**files: str) -> None:
-    ask(replace(Place(url="https://127.0.0.1:1"), **files), "status")  # type: ignore[arg-type]
+    ask(replace(ServiceAddress(url="https://127.0.0.1:1"), **files), "status")  # type: ignore[arg-type]
 
 
 OF_SETTINGS: tuple[Callable[[Path], object], ...] = (

@@ -21,7 +21,7 @@ from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.server import Address, Server
-from autoscaler.api.view import Place
+from autoscaler.api.view import ClusterValues
 from autoscaler.commands import main as entry
 from autoscaler.commands.main import main
 from autoscaler.core.model.reasons import Code, because
@@ -237,7 +237,11 @@ def test_the_journal_of_calls_is_harmless(
     kept.parent.mkdir(parents=True)
     calls = CallLog.open(kept)
     app = make_app(
-        Api(Operations(Store.open(None), Place("demo")), Logins(Passwords(password_file(tmp_path / "pw"))), calls)
+        Api(
+            Operations(Store.open(None), ClusterValues("demo")),
+            Logins(Passwords(password_file(tmp_path / "pw"))),
+            calls,
+        )
     )
     with Server(app, Address("127.0.0.1", 0)).beside() as server:
         port = int(server.url.rpartition(":")[2])

@@ -13,7 +13,7 @@ from typing import Unpack
 
 import pytest
 
-from autoscaler.answer_client import Place
+from autoscaler.answer_client import ServiceAddress
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.top import acting
 from autoscaler.engine.deliver import Message
@@ -116,7 +116,7 @@ def test_a_command_of_top_imports_nothing_from_the_current_directory(
 ) -> None:
     socket, state = str(tmp_path / "a.sock"), str(Invocation(environ).state_directory)
     with hold(Invocation(environ).cell, lock_directory(), state=state, socket_path=socket):
-        act = acting(Invocation(environ), Place(socket))
+        act = acting(Invocation(environ), ServiceAddress(socket))
         assert act is not None
         assert act(["drain", "fake-1"]) == "fake-1 will be drained"
     assert not planted.exists()

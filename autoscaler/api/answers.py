@@ -23,7 +23,7 @@ from autoscaler.api.logins import network_of
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError, StateNotKept
 from autoscaler.report.blocks import Block
 from autoscaler.report.observed_plan import ObservedPlan
-from autoscaler.report.subjects import Ends, Job, Known, explain, job_of, lines_of
+from autoscaler.report.subjects import Ends, Job, KnownSubjects, explain, job_of, lines_of
 from autoscaler.store.accounting_index import AccountingIndex
 from autoscaler.store.events import KeptEvent
 from autoscaler.store.store import Store
@@ -386,7 +386,9 @@ class Answers:
             owners |= {one.event.owner for one in self.store.events.read(job=job.number)}
             if owners - {""} != {owner}:
                 raise NotYours(f"job {job.number} is not yours: only its owner and managers may see why it waits")
-        return explain(subject, Known(seen, lambda _: ends, lambda: contextlib.nullcontext(self.store), owner=owner))
+        return explain(
+            subject, KnownSubjects(seen, lambda _: ends, lambda: contextlib.nullcontext(self.store), owner=owner)
+        )
 
     def _ends(self, job: Job) -> Ends:
         if self.accounting is None:

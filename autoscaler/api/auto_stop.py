@@ -67,7 +67,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class AutoStopReply:
     """The answer to a call."""
 
     status: HTTPStatus
@@ -75,9 +75,9 @@ class Reply:
     retry_after: int | None = None
 
 
-def refusal(status: HTTPStatus, why: str, retry_after: int | None = None) -> Reply:
+def refusal(status: HTTPStatus, why: str, retry_after: int | None = None) -> AutoStopReply:
     """A refusal with its cause."""
-    return Reply(status, {"error": why}, retry_after)
+    return AutoStopReply(status, {"error": why}, retry_after)
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class AutoStops:
             self._closed = True
             self._woken.notify_all()
 
-    def reply_to(self, path: str, peer: str) -> Reply:
+    def reply_to(self, path: str, peer: str) -> AutoStopReply:
         """The reply to a GET of `path`; it may take `patience` seconds. `peer`: the caller's address."""
         try:
             split = urlsplit(path)
@@ -151,7 +151,7 @@ class AutoStops:
             return refusal(HTTPStatus.TOO_MANY_REQUESTS, "this worker asks too often", 5)
         return self._ask(worker)
 
-    def _ask(self, worker: Worker) -> Reply:
+    def _ask(self, worker: Worker) -> AutoStopReply:
         try:
             at = self.clock()
             self.table.ask(worker.id, at)
@@ -169,7 +169,7 @@ class AutoStops:
         if before is not answered.answer:
             message = "%s stops: %s" if stops else "%s asked to stop, but stays: %s"
             log.info(message, worker.name or worker.id, reason)
-        return Reply(HTTPStatus.OK, {"instance": worker.id, "stop": stops, "reason": reason})
+        return AutoStopReply(HTTPStatus.OK, {"instance": worker.id, "stop": stops, "reason": reason})
 
     def _wait(self, worker: Worker, at: float) -> Answered | None:
         deadline = self.stopwatch() + self.patience
@@ -206,7 +206,7 @@ class AutoStops:
             self._allowance[worker.id] = (max(0.0, left - 1), now)
         return left >= 1
 
-    def _not_yet(self) -> Reply:
+    def _not_yet(self) -> AutoStopReply:
         return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "not decided yet: ask again", 5)
 
 

@@ -27,7 +27,7 @@ from autoscaler.api.models import (
     NodeSet,
 )
 from autoscaler.api.room import available, unavailable
-from autoscaler.api.view import Node, Place, View, free_names
+from autoscaler.api.view import ClusterValues, Node, View, free_names
 from autoscaler.core.model.fleet import FailureKind, InstanceType
 from autoscaler.core.model.request_sets import CreatedNode
 from autoscaler.report.wording import few
@@ -55,7 +55,7 @@ class Operations:
     """One cluster. Any thread may call; the store serialises."""
 
     store: Store
-    place: Place
+    place: ClusterValues
     arrays: tuple[SeenArray, ...] = ()
     """The node arrays of the settings, used until a loop has observed."""
     clock: Callable[[], float] = time.time
@@ -84,7 +84,7 @@ class Operations:
             each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == FailureKind.CAPACITY
         }
         backoffs = [backoff for backoff in look.backoffs if backoff.until > now]
-        place = Place(self.place.cluster, look.region or self.place.region, look.subnet or self.place.subnet)
+        place = ClusterValues(self.place.cluster, look.region or self.place.region, look.subnet or self.place.subnet)
         return View(place, look, rows, overrides, failed, backoffs)
 
     def retry(self, who: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import quote, urlencode
 
-from autoscaler.answer_client import OF_CELL, PREFIX, ROLE, SOURCE, Place, Unanswered, send
+from autoscaler.answer_client import OF_CELL, PREFIX, ROLE, SOURCE, ServiceAddress, Unanswered, send
 from autoscaler.api.answers import Asker, Reply, refusal
 from autoscaler.api.principal import ON_BEHALF, Role
 
@@ -28,7 +28,7 @@ class RelayedAnswers:
         role = OF_CELL if asker.of_cell else str(Role.ADMIN if asker.manages() else Role.READER)
         headers = {ON_BEHALF: quote(asker.name, safe="@:.-_"), ROLE: role, SOURCE: asker.source}
         try:
-            reply = send(Place(path), f"{PREFIX}/{question}?{urlencode(query)}", headers)
+            reply = send(ServiceAddress(path), f"{PREFIX}/{question}?{urlencode(query)}", headers)
         except Unanswered as error:
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error), 5)
         later = reply.headers.get("retry-after", "")

@@ -33,7 +33,7 @@ _LEAVING = frozenset({Phase.DRAINING, Phase.LEAVING, Phase.ENDING})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClusterValues:
     """Values of the whole cluster. CycleCloud's clients refuse an array without region or subnet."""
 
     cluster: str
@@ -108,7 +108,7 @@ class Node:
 class View:
     """The cluster at one moment."""
 
-    place: Place
+    place: ClusterValues
     look: LastObservation
     rows: Sequence[NodeRow] = ()
     """Live ones, and ended ones whose worker may still be there."""

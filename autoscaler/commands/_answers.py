@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from autoscaler.answer_client import OF_ROOT, SOCKET_ENV, Place, Unanswered, ask, named_by, remote, target
+from autoscaler.answer_client import OF_ROOT, SOCKET_ENV, ServiceAddress, Unanswered, ask, named_by, remote, target
 from autoscaler.commands._output import print_json
 from autoscaler.commands._service import socket_name
 from autoscaler.commands.context import Invocation
@@ -105,13 +105,13 @@ def socket_of_service(invocation: Invocation) -> str:
         return ""
 
 
-def place_of_service(invocation: Invocation) -> Place | None:
+def place_of_service(invocation: Invocation) -> ServiceAddress | None:
     """The autoscaler to ask: the one that the environment names, else this machine's, else the site's; None: none."""
     elsewhere = remote(invocation.environ)
     if elsewhere is not None and named_by(invocation.environ):
         return elsewhere
     here = socket_of_service(invocation)
-    return Place(here) if here else elsewhere
+    return ServiceAddress(here) if here else elsewhere
 
 
 def _age(seconds: float) -> str:

@@ -230,12 +230,12 @@ def operations_of(
 ) -> Operations:
     """The nodes of this store. `arrays`: node arrays of the settings, used until a loop has observed."""
     from autoscaler.api.operations import Operations
-    from autoscaler.api.view import Place
+    from autoscaler.api.view import ClusterValues
 
     name = invocation.settings.process.provider or ""
     return Operations(
         store,
-        Place(cluster(invocation), name, name),
+        ClusterValues(cluster(invocation), name, name),
         arrays=seen_arrays(arrays, (), ()),
         ring=ring,
         loop_runs=lambda: lock.running(invocation.cell) is not None,

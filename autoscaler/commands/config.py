@@ -30,7 +30,7 @@ from autoscaler.providers.settings import ExtensionSettings, main_names, read_se
 from autoscaler.report import SCHEMA
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.guarded_files import exposed_files
-from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
+from autoscaler.settings.pages import SettingRow, generated, given_rows, model_rows, shown_rows
 
 _FOR_TESTS = frozenset({"fake"})
 """Providers that operators do not use."""
@@ -76,7 +76,7 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
         echo(f"warning: {warning}", err=True)
 
 
-def _document(row: Row) -> dict[str, str]:
+def _document(row: SettingRow) -> dict[str, str]:
     fields = asdict(row)
     return fields | {"unheeded": fields.pop("no_effect")}  # programs know it by this name
 
@@ -183,7 +183,7 @@ def docs(only_check: bool, root: Path, as_json: bool) -> None:
     sys.exit(1 if only_check and stale else 0)
 
 
-def _given(settings: Settings, model_of: ModelOf, name: str, of: str) -> list[Row]:
+def _given(settings: Settings, model_of: ModelOf, name: str, of: str) -> list[SettingRow]:
     """The own settings of the provider or policy of this name; none if they are wrong, which is reported."""
     try:
         model = model_of(name)
@@ -213,7 +213,7 @@ def _load(file: Path | None, platform: Mapping[str, str]) -> Settings:
     return load_settings(os.environ, file, known_prefixes=known_prefixes, platform=platform)
 
 
-def _declared(model_of: ModelOf, names: Iterable[str]) -> dict[str, list[Row]]:
+def _declared(model_of: ModelOf, names: Iterable[str]) -> dict[str, list[SettingRow]]:
     """Settings of the included providers or policies, by their names."""
     models = {name: model_of(name) for name in names}
     return {name: list(model_rows(model, main_names(model))) for name, model in models.items()}

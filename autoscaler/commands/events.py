@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from autoscaler.answer_client import Place, Unanswered, ask, target
+from autoscaler.answer_client import ServiceAddress, Unanswered, ask, target
 from autoscaler.commands._answers import continue_as_service_account, place_of_service, print_answer, warn_not_running
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._observation import reading_store
@@ -83,7 +83,7 @@ def command(
                 echo(plain(line))
 
 
-def _from_service(place: Place, query: Mapping[str, str]) -> ReadEvents:
+def _from_service(place: ServiceAddress, query: Mapping[str, str]) -> ReadEvents:
     """A reader that asks the service. While it does not answer, the reader returns no events and reports that once."""
     silent = False
 

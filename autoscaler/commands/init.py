@@ -91,12 +91,12 @@ def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifie
     return 0
 
 
-def verifier_place(invocation: Invocation) -> jsv_setup.Place:
+def verifier_place(invocation: Invocation) -> jsv_setup.JsvFiles:
     """The place of the verifier of submissions, whether it exists or not."""
-    return jsv_setup.Place(invocation.common, invocation.cell.slug)
+    return jsv_setup.JsvFiles(invocation.common, invocation.cell.slug)
 
 
-def _withdraw(administrator: Administrator, place: jsv_setup.Place, saved: Path, *, as_json: bool) -> int:
+def _withdraw(administrator: Administrator, place: jsv_setup.JsvFiles, saved: Path, *, as_json: bool) -> int:
     """Remove the verifier, if it is ours."""
     done = jsv_setup.withdraw(administrator, place, saved)
     if as_json:

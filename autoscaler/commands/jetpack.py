@@ -47,14 +47,14 @@ exit 2
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InstallDirectories:
     """Directories of a Python environment for modules and commands."""
 
     modules: Path
     commands: Path
 
     @classmethod
-    def of_this_python(cls) -> Place:
+    def of_this_python(cls) -> InstallDirectories:
         return cls(Path(sysconfig.get_path("purelib")), Path(sysconfig.get_path("scripts")))
 
     @property
@@ -98,7 +98,7 @@ def command(change: str | None, as_json: bool) -> None:
 
     If you can change a script, write `from autoscaler import jetpack` in it instead.
     """
-    place = Place.of_this_python()
+    place = InstallDirectories.of_this_python()
     if change is None:
         raise click.UsageError("give --install or --remove")
     if change == "install":

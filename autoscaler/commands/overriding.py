@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import click
 
-from autoscaler.answer_client import Place, Refused, Unanswered, named_by, remote, standing
+from autoscaler.answer_client import Refused, ServiceAddress, Unanswered, named_by, remote, standing
 from autoscaler.answer_client import override as ask_for
 from autoscaler.commands._answers import socket_of_service
 from autoscaler.commands._output import json_option, print_result
@@ -105,7 +105,7 @@ def override(invocation: Invocation, command: OperatorCommand, *, as_json: bool)
     print_result(stored.message, as_json=as_json, done=stored.changed, **stored.facts)
 
 
-def place_to_ask(invocation: Invocation) -> Place | None:
+def place_to_ask(invocation: Invocation) -> ServiceAddress | None:
     """The autoscaler to send the command to; None: this user can write its state, or none runs."""
     who = None
     with contextlib.suppress(SettingsError):  # there is no cell here
@@ -115,7 +115,7 @@ def place_to_ask(invocation: Invocation) -> Place | None:
     if named_by(invocation.environ):
         return remote(invocation.environ)
     path = "" if who is None else socket_of_service(invocation)
-    return Place(path) if path else None
+    return ServiceAddress(path) if path else None
 
 
 def _stored(invocation: Invocation, command: OperatorCommand) -> Stored:
@@ -123,7 +123,7 @@ def _stored(invocation: Invocation, command: OperatorCommand) -> Stored:
     with invocation.store() as store:
         stored = carry_out(store, command, who=invocation.who, at=time.time())
     who = invocation.running
-    return stored if who is None or not who.socket else _with(stored, _why_later(Place(who.socket)))
+    return stored if who is None or not who.socket else _with(stored, _why_later(ServiceAddress(who.socket)))
 
 
 def warn_unless_running(invocation: Invocation) -> None:
@@ -135,7 +135,7 @@ def warn_unless_running(invocation: Invocation) -> None:
         )
 
 
-def _why_later(place: Place) -> str:
+def _why_later(place: ServiceAddress) -> str:
     """Why the autoscaler will carry the command out late; '': it will not be late."""
     try:
         return standing(place)["warning"] or ""
@@ -145,7 +145,7 @@ def _why_later(place: Place) -> str:
         return ""
 
 
-def _sent(place: Place, command: OperatorCommand) -> Stored:
+def _sent(place: ServiceAddress, command: OperatorCommand) -> Stored:
     query = {"host": command.host} if command.host else {}
     query |= {"undo": "true"} if command.undo else {}
     query |= {"level": command.level.value} if command.level else {}

@@ -64,7 +64,7 @@ from autoscaler.settings.sharing import given
 from autoscaler.sge.admin import Administrator
 from autoscaler.sge.batches import Batches
 from autoscaler.sge.groups import Groups
-from autoscaler.sge.jsv_setup import Place
+from autoscaler.sge.jsv_setup import JsvFiles
 from autoscaler.sge.leases import Leases
 from autoscaler.sge.lookup import Lookup
 from autoscaler.sge.probe_hosts import ProbeHosts
@@ -253,7 +253,7 @@ def _notifications(invocation: Invocation, store: Store) -> Notifications:
 
 
 def _admissions(invocation: Invocation) -> Callable[[Snapshot, float], None]:
-    place = Place(invocation.common, invocation.cell.slug)
+    place = JsvFiles(invocation.common, invocation.cell.slug)
     return AdmissionFile(place.file, place.cell, lambda: place.installed).keep
 
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import click
 
-from autoscaler.answer_client import Place, Refused, standing
+from autoscaler.answer_client import Refused, ServiceAddress, standing
 from autoscaler.commands._output import echo, json_option, print_progress
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.overriding import override, place_to_ask, refused_if_closed
@@ -67,7 +67,7 @@ def command(invocation: Invocation, drain: bool, now: bool, no_wait: bool, as_js
     return _serve_until_released(invocation, as_json=as_json)
 
 
-def _refuse_waiting(place: Place) -> NoReturn:
+def _refuse_waiting(place: ServiceAddress) -> NoReturn:
     """Only a user who may write the state can wait. Raises Refused for a caller that may not stop the autoscaler at
     all, UsageError for one that may with --no-wait, Unanswered.
     """

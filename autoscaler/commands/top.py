@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from autoscaler import CONFIG_ENV
-from autoscaler.answer_client import CLIENT_FILE, URL_ENV, Place, ask, standing, target
+from autoscaler.answer_client import CLIENT_FILE, URL_ENV, ServiceAddress, ask, standing, target
 from autoscaler.commands._answers import place_of_service
 from autoscaler.commands._output import json_option, print_json
 from autoscaler.commands.context import Invocation
@@ -63,7 +63,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
     return top.return_code or 0
 
 
-def acting(invocation: Invocation, place: Place) -> Callable[[Sequence[str]], str] | None:
+def acting(invocation: Invocation, place: ServiceAddress) -> Callable[[Sequence[str]], str] | None:
     """A function that runs `sge-autoscaler` commands, with all their checks; None: the user may not act, or the
     commands would act on another cell than the one shown.
     """
@@ -98,7 +98,7 @@ def _with_absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _may_ask(place: Place) -> bool:
+def _may_ask(place: ServiceAddress) -> bool:
     """Whether the autoscaler accepts commands of this user."""
     try:
         return bool(standing(place)["may"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from autoscaler.constraints.documents import NO_SHARED, Shared, constraint_from, constraints_from, read_document
+from autoscaler.constraints.matching import Candidate, JobDemand, Matched, Matching, Rejected, match
 from autoscaler.constraints.rules import load_rules, rules_from
 from autoscaler.constraints.vm_sizes import VmSizes, load_vm_sizes
 from autoscaler.core.constraints.constraint import (
@@ -25,6 +26,7 @@ from autoscaler.core.constraints.constraint import (
     Not,
     Or,
     XOr,
+    put_one,
 )
 from autoscaler.core.constraints.default_resources import (
     DefaultResource,
@@ -34,7 +36,6 @@ from autoscaler.core.constraints.default_resources import (
     node_of,
     resources_of,
 )
-from autoscaler.core.constraints.matching import Candidate, JobDemand, Matched, Matching, Rejected, match, put_one
 from autoscaler.core.constraints.node import (
     PROPERTIES,
     Node,

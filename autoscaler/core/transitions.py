@@ -17,7 +17,7 @@ from autoscaler.core.recovery import lost_workers
 from autoscaler.core.scale_down import leaving, scale_down
 from autoscaler.core.workers.drain import WAY_OUT
 from autoscaler.core.workers.phases import BY_PHASE, DECIDING, Phase, Procedure
-from autoscaler.core.workers.step import Row, Rule
+from autoscaler.core.workers.step import Rule, Transition
 
 RULES: Mapping[Procedure, Sequence[Rule[Any]]] = MappingProxyType(
     {
@@ -39,7 +39,7 @@ def phases_of(procedure: Procedure) -> frozenset[Phase]:
     return frozenset(alone).union(*(row.phases for row in DECIDING if row.procedure is procedure))
 
 
-def steps() -> Iterator[tuple[Row[Any], frozenset[Phase]]]:
+def steps() -> Iterator[tuple[Transition[Any], frozenset[Phase]]]:
     """Every row with the phases in which it may be taken; rows of `WAY_OUT` once for each row that leads to them."""
     for procedure, rules in RULES.items():
         for rule in rules:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoscaler.core.events.events import events_of
-from autoscaler.core.events.known import Accounted, Known
+from autoscaler.core.events.known import Accounted, KnownEvents
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.sge.accounting import JobEnd, read_on_ends, written_last
-from autoscaler.store.events import EventTable, Place
+from autoscaler.store.events import AccountingPosition, EventTable
 
 log = logging.getLogger(__name__)
 
@@ -23,9 +23,9 @@ class EventKeeper:
     table: EventTable
     accounting: Path
     """SGE_ROOT/CELL/common/accounting. Of this and `accounting.jsonl` beside it, the newer one is read."""
-    _known: Known | None = None
+    _known: KnownEvents | None = None
     _logged: str = ""
-    _place: Place | None = None
+    _place: AccountingPosition | None = None
 
     def note(self, snapshot: Snapshot, plan: Plan) -> None:
         """Call this after a pass, outside of a transaction: the next pass repeats what could not be written. Raises
@@ -39,7 +39,7 @@ class EventKeeper:
         self.table.keep(news, None if place == self._place else place)
         self._known, self._place = news.known, place
 
-    def _before(self, snapshot: Snapshot, accounted: Sequence[Accounted]) -> Known:
+    def _before(self, snapshot: Snapshot, accounted: Sequence[Accounted]) -> KnownEvents:
         """What earlier processes reported. Events that the table's bound has pushed out count as reported."""
         job_categories = snapshot.cluster.job_categories
         known = self.table.known(
@@ -58,7 +58,7 @@ class EventKeeper:
             uncounted=known.uncounted.plus(old - known.counted),
         )
 
-    def _accounted(self, before: str | None, offset: int | None) -> tuple[Place, tuple[Accounted, ...]]:
+    def _accounted(self, before: str | None, offset: int | None) -> tuple[AccountingPosition, tuple[Accounted, ...]]:
         """The new lines of accounting, and how far they go."""
         try:
             file = written_last(self.accounting)

@@ -63,7 +63,7 @@ class TypeEntry(_Entry):
     family: str | None = None
 
 
-class _Kind(_Entry):
+class _BucketFields(_Entry):
     """The fields that tell buckets apart."""
 
     instance_type: str
@@ -77,7 +77,7 @@ class _Kind(_Entry):
         return BucketKey(self.instance_type, self.node_array, self.zone, self.price_type, self.placement_group)
 
 
-class _Priced(_Kind):
+class _Priced(_BucketFields):
     price_per_hour: float | None = None
 
 
@@ -123,7 +123,7 @@ class OrderEntry(_Priced):
     ordered_for: tuple[OrderedFor, ...] = ()
 
 
-class FailureEntry(_Kind):
+class FailureEntry(_BucketFields):
     """A refusal of one candidate, by its bucket."""
 
     at: Time
@@ -239,7 +239,7 @@ class _Types:
     def _priced(self, entry: _Priced) -> dict[str, Any]:
         return {"type": self._type(entry), "price_per_hour": self._price(entry)}
 
-    def _type(self, entry: _Kind) -> InstanceType:
+    def _type(self, entry: _BucketFields) -> InstanceType:
         try:
             return self._types[entry.instance_type]
         except KeyError:
@@ -260,7 +260,7 @@ def _order_entry(order: Order) -> OrderEntry:
 
 
 def _key(key: BucketKey) -> dict[str, Any]:
-    return {name: getattr(key, name) for name in _Kind.model_fields}
+    return {name: getattr(key, name) for name in _BucketFields.model_fields}
 
 
 def _shared(value: object, kind: type[Any]) -> dict[str, Any]:

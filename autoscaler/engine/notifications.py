@@ -20,7 +20,7 @@ from pathlib import Path
 from autoscaler.background import Executor, on_thread
 from autoscaler.core.model.waits import doubled_wait
 from autoscaler.core.notifications.causes import NotificationContext, Observed
-from autoscaler.core.notifications.due import Known, Notification, notifications_due
+from autoscaler.core.notifications.due import KnownCauses, Notification, notifications_due
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.deliver import PATIENCE, Message, Sent
 from autoscaler.errors import CommandError, SettingsError, StateNotKept
@@ -71,7 +71,7 @@ class Notifications:
     oldest_price: Callable[[], date | None] = lambda: None
     zone: tzinfo | None = None
     executor: Executor = on_thread
-    _known: Known | None = None
+    _known: KnownCauses | None = None
     _prices: tuple[float, date | None] | None = None
     _sending: Future[None] | None = None
     _logged: str = ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from autoscaler.core.cost.amounts import MICROS, divided
-from autoscaler.core.cost.shares import Kind, Window, parts_of, rent_of
+from autoscaler.core.cost.shares import CostKind, Window, parts_of, rent_of
 from autoscaler.core.cost.spending import Spending, Whose
 from autoscaler.core.policy import Policy
 from autoscaler.report.cost import month_of, rental_of
@@ -72,7 +72,7 @@ class SpendingReader:
         found: dict[tuple[Whose, str], int] = {}
         uses = self.store.usages.of_worker(life.worker_id, window.since / 1000, window.until / 1000)
         for part in parts_of(rental_of(life), uses, window):
-            if part.kind is Kind.USED and part.use is not None:
+            if part.kind is CostKind.USED and part.use is not None:
                 payers = [(part.use.payer.user, part.use.payer.project, part.micros)]
             else:
                 payers = _ordered_by(life, part.micros)

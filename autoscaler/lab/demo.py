@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from autoscaler.answer_client import SOCKET_ENV, Place, ask, target
+from autoscaler.answer_client import SOCKET_ENV, ServiceAddress, ask, target
 from autoscaler.errors import AutoscalerError
 from autoscaler.lab.cell import Cell, ExecHost
 from autoscaler.lab.played_cloud import CLOUDS, played_cloud
@@ -231,7 +231,7 @@ class Watch:
 
     def ask(self, question: str, query: Mapping[str, str]) -> dict[str, Any]:
         """The autoscaler's answer. Raises AutoscalerError."""
-        return ask(Place(str(_socket(self._cell))), target(question, query))
+        return ask(ServiceAddress(str(_socket(self._cell))), target(question, query))
 
     def until_over(self, on_change: Callable[[], None]) -> Summary:
         """Wait for the end. `on_change` shows news, each time. Raises DemoFailed."""

@@ -13,7 +13,7 @@ from io import StringIO
 from typing import Any
 
 from autoscaler.core.cost.amounts import HOUR_MS, MICROS, in_units, nanos_of
-from autoscaler.core.cost.shares import UNKNOWN, Kind, Part, Rental, Use, Window, parts_of
+from autoscaler.core.cost.shares import UNKNOWN, CostKind, Part, Rental, Use, Window, parts_of
 from autoscaler.durations import seconds_of
 from autoscaler.errors import SettingsError
 from autoscaler.plain_text import plain
@@ -57,7 +57,7 @@ class CostQuery:
 
 
 @dataclass(slots=True)
-class Row:
+class CostRow:
     """The cost of one user, job, type …, in micros."""
 
     key: str
@@ -74,15 +74,15 @@ class Row:
 
     def add(self, part: Part) -> None:
         match part.kind:
-            case Kind.USED:
+            case CostKind.USED:
                 self.used += part.micros
                 self.slot_ms += part.slot_ms
-            case Kind.STARTING:
+            case CostKind.STARTING:
                 self.starting += part.micros
-            case Kind.IDLE:
+            case CostKind.IDLE:
                 self.idle += part.micros
 
-    def join(self, other: Row) -> None:
+    def join(self, other: CostRow) -> None:
         for name in ("used", "starting", "idle", "slot_ms", "rented_ms", "workers"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -92,15 +92,15 @@ class Table:
     """All workers with prices of one currency."""
 
     currency: str
-    rows: dict[str, Row] = field(default_factory=dict)
-    total: Row = field(default_factory=lambda: Row("sum"))
+    rows: dict[str, CostRow] = field(default_factory=dict)
+    total: CostRow = field(default_factory=lambda: CostRow("sum"))
 
-    def sorted(self) -> list[Row]:
+    def sorted(self) -> list[CostRow]:
         """The rows, costliest first; those beyond `MOST_ROWS` as one row."""
         rows = sorted(self.rows.values(), key=lambda row: (-row.cost, row.key))
         if len(rows) <= MOST_ROWS:
             return rows
-        rest = Row(f"({len(rows) - MOST_ROWS + 1} others)")
+        rest = CostRow(f"({len(rows) - MOST_ROWS + 1} others)")
         for row in rows[MOST_ROWS - 1 :]:
             rest.join(row)
         return [*rows[: MOST_ROWS - 1], rest]
@@ -113,7 +113,7 @@ class CostReport:
     query: CostQuery
     now: float
     tables: list[Table]
-    unpriced: Row
+    unpriced: CostRow
     """Workers of unknown price: number and time."""
     unseen: int
     """Micros between the last observation of ended workers and the one that showed their end, if that is long."""
@@ -165,7 +165,7 @@ def cost_report(store: Store, query: CostQuery, now: float) -> CostReport:
     """The report from the store's records."""
     window = Window(_ms(query.since), _ms(query.until), _ms(now))
     tables: dict[str, Table] = {}
-    unpriced, unseen = Row("unknown"), 0
+    unpriced, unseen = CostRow("unknown"), 0
     for life in store.history.lifetimes(query.since):
         if life.created_at >= min(query.until, now):
             continue
@@ -205,7 +205,7 @@ def rental_of(life: Lifetime) -> Rental:
 def _add(table: Table, rental: Rental, parts: Iterable[Part], rented: int, query: CostQuery) -> None:
     whole = {"type": rental.instance_type, "worker": rental.worker_id}.get(query.by)
     if whole is not None:
-        row = table.rows.setdefault(whole, Row(whole))
+        row = table.rows.setdefault(whole, CostRow(whole))
         row.workers, row.rented_ms = row.workers + 1, row.rented_ms + rented
     table.total.workers, table.total.rented_ms = table.total.workers + 1, table.total.rented_ms + rented
     for part in parts:
@@ -214,7 +214,7 @@ def _add(table: Table, rental: Rental, parts: Iterable[Part], rented: int, query
         if key is None and part.use is not None:
             key = _key(part.use, query)
         if key is not None:
-            table.rows.setdefault(key, Row(key)).add(part)
+            table.rows.setdefault(key, CostRow(key)).add(part)
 
 
 def _key(use: Use, query: CostQuery) -> str:
@@ -269,7 +269,7 @@ def document(report: CostReport) -> dict[str, Any]:
     }
 
 
-def _figures(row: Row) -> dict[str, Any]:
+def _figures(row: CostRow) -> dict[str, Any]:
     return {
         "cost": row.cost / MICROS,
         "used": row.used / MICROS,
@@ -284,7 +284,7 @@ def _figures(row: Row) -> dict[str, Any]:
 def csv_text(report: CostReport) -> str:
     """One line a row, idle and starting time included, so that the column `cost` adds up to the total."""
     file = StringIO()
-    names = ("currency", report.query.by, *_figures(Row("")))
+    names = ("currency", report.query.by, *_figures(CostRow("")))
     writer = csv.DictWriter(file, names, lineterminator="\n")
     writer.writeheader()
     for table in report.tables:
@@ -307,11 +307,11 @@ def _cell(key: str) -> str:
     return f"'{found}" if next(visible, "") in _FORMULA else found
 
 
-def _of_nobody(table: Table, by: str) -> list[Row]:
+def _of_nobody(table: Table, by: str) -> list[CostRow]:
     """If rows are of jobs: the time that no job held."""
     if by in WORKERS:
         return []
-    found = [Row("(starting)", starting=table.total.starting), Row("(idle)", idle=table.total.idle)]
+    found = [CostRow("(starting)", starting=table.total.starting), CostRow("(idle)", idle=table.total.idle)]
     return [row for row in found if row.cost]
 
 
@@ -345,7 +345,7 @@ def _shown(table: Table, by: str) -> tuple[Sequence[str], Sequence[Sequence[str]
     return heads, [(*left, *middle, right) for left, middle, right in shown]
 
 
-def _columns(rows: Sequence[Row], costs: Sequence[int], unit: int) -> Iterator[tuple[list[int], int]]:
+def _columns(rows: Sequence[CostRow], costs: Sequence[int], unit: int) -> Iterator[tuple[list[int], int]]:
     """The columns used, starting and idle with their sums; each row adds up to its cost as shown."""
     split: list[list[int]] = []
     for row, cost in zip(rows, costs, strict=True):

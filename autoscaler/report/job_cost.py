@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autoscaler.core.cost.amounts import HOUR_MS, MICROS
-from autoscaler.core.cost.shares import Kind, Window, parts_of
+from autoscaler.core.cost.shares import CostKind, Window, parts_of
 from autoscaler.report.cost import rental_of
 from autoscaler.report.wording import count
 from autoscaler.store.store import Store
@@ -30,7 +30,7 @@ def job_cost(store: Store, job: int, task: int | None, now: float) -> dict[str, 
         window = Window(round(since * 1000), round(until * 1000), round(now * 1000))
         for part in parts_of(rental, store.usages.of_worker(life.worker_id, since, until), window):
             if (
-                part.kind is Kind.USED
+                part.kind is CostKind.USED
                 and part.use is not None
                 and part.use.job == job
                 and task in (None, part.use.task)

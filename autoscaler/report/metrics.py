@@ -25,7 +25,7 @@ WORK = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Bounds of buckets, in seconds."""
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """As Prometheus names them."""
 
     GAUGE = "gauge"
@@ -38,22 +38,22 @@ class Metric:
     """One metric; `name` is without the prefix, and of a counter with `_total`."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
 
 
 def _gauge(name: str, help_text: str, *labels: str) -> Metric:
-    return Metric(name, Kind.GAUGE, help_text, labels)
+    return Metric(name, MetricKind.GAUGE, help_text, labels)
 
 
 def _counter(name: str, help_text: str, *labels: str) -> Metric:
-    return Metric(name, Kind.COUNTER, help_text, labels)
+    return Metric(name, MetricKind.COUNTER, help_text, labels)
 
 
 def _histogram(name: str, buckets: tuple[float, ...], help_text: str, *labels: str) -> Metric:
-    return Metric(name, Kind.HISTOGRAM, help_text, labels, buckets)
+    return Metric(name, MetricKind.HISTOGRAM, help_text, labels, buckets)
 
 
 METRICS: tuple[Metric, ...] = (
@@ -147,13 +147,13 @@ class _Collected:
 
         for metric in METRICS:
             name = PREFIX + metric.name
-            if metric.kind is Kind.HISTOGRAM:
+            if metric.kind is MetricKind.HISTOGRAM:
                 histogram = HistogramMetricFamily(name, metric.help, labels=metric.labels)
                 for labels, seen in sorted(self._measures.histograms.get(metric.name, {}).items()):
                     histogram.add_metric(_shown(labels), seen.cumulative(metric.buckets), seen.total)
                 yield histogram
                 continue
-            of_kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+            of_kind = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
             family = of_kind(name, metric.help, labels=metric.labels)
             for labels, value in sorted(self._measures.values.get(metric.name, {}).items()):
                 family.add_metric(_shown(labels), value)

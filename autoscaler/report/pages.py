@@ -24,7 +24,7 @@ from autoscaler.core.workers.phases import (
     Phase,
     Procedure,
 )
-from autoscaler.core.workers.step import Row, Rule
+from autoscaler.core.workers.step import Rule, Transition
 from autoscaler.report import schema
 from autoscaler.report.reasons.table import SUBJECTS
 
@@ -282,7 +282,7 @@ _NOT_DRAWN = frozenset({Phase.BOOTING, Phase.JOINING, Phase.READY, Phase.DRAININ
 """The provider may report the end in these phases, too; the diagram leaves those arrows out."""
 
 
-def _step(rule: Rule[Any], row: Row[Any], phases: frozenset[Phase]) -> str:
+def _step(rule: Rule[Any], row: Transition[Any], phases: frozenset[Phase]) -> str:
     several, sources = len(rule.rows) > 1, phases & rule.sources & row.sources
     action = "waits" if row.action is None else row.action.__name__
     words = (

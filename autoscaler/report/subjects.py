@@ -68,7 +68,7 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownSubjects:
     """The sources of an explanation. `store`: None for a record folder, which has no history."""
 
     seen: ObservedPlan
@@ -80,7 +80,7 @@ class Known:
     """The only owner whose jobs may be named; None: all."""
 
 
-def explain(subject: str, known: Known) -> dict[str, Any]:
+def explain(subject: str, known: KnownSubjects) -> dict[str, Any]:
     """The document of `explain`. Raises NotFound."""
     job = job_of(subject)
     return _host(subject, known) if job is None else _job(job, known)
@@ -95,7 +95,7 @@ def lines_of(document: Mapping[str, Any]) -> list[str]:
     return list(gone_lines(document) if document.get("verdict") is None else host_lines(document))
 
 
-def _job(job: Job, known: Known) -> dict[str, Any]:
+def _job(job: Job, known: KnownSubjects) -> dict[str, Any]:
     seen = known.seen
     if known.store is None:
         document = explain_job(seen.snapshot, seen.plan, job.number, seen.zone)
@@ -165,7 +165,7 @@ def _of_task(document: dict[str, Any], job: Job) -> dict[str, Any]:
     return document | {"job": job.name, "state": state, "waiting": waiting, "running": running, "ended": ended}
 
 
-def _host(name: str, known: Known) -> dict[str, Any]:
+def _host(name: str, known: KnownSubjects) -> dict[str, Any]:
     seen = known.seen
     document = explain_host(seen.snapshot, seen.plan, name, seen.zone)
     if document is not None:

@@ -26,7 +26,7 @@ _HEADINGS: dict[type[BaseModel], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SettingRow:
     """One setting for people."""
 
     env: str
@@ -40,16 +40,16 @@ class Row:
     origin: str = "default"
 
 
-def table_rows(section: type[BaseModel]) -> Iterator[Row]:
+def table_rows(section: type[BaseModel]) -> Iterator[SettingRow]:
     """The rows of a section in the order of the table."""
     return model_rows(section, rows(section))
 
 
-def model_rows(model: type[BaseModel], fields: Mapping[str, str]) -> Iterator[Row]:
+def model_rows(model: type[BaseModel], fields: Mapping[str, str]) -> Iterator[SettingRow]:
     """The rows of a model that declares its settings itself, as a provider's does. `fields`: by environment name."""
     for env, name in fields.items():
         info = model.model_fields[name]
-        yield Row(
+        yield SettingRow(
             env=env,
             kind=_kind(info.annotation),
             default="" if info.default is None or info.default is PydanticUndefined else _shown(info.default),
@@ -62,7 +62,7 @@ def model_rows(model: type[BaseModel], fields: Mapping[str, str]) -> Iterator[Ro
 
 def given_rows(
     model: BaseModel, fields: Mapping[str, str], origins: Mapping[str, Origin], *, elsewhere: str = "environment"
-) -> Iterator[Row]:
+) -> Iterator[SettingRow]:
     """The same with the values in force and where each came from; secrets masked. `elsewhere`: the source of a value
     that was given and has no origin.
     """
@@ -73,7 +73,7 @@ def given_rows(
         yield replace(row, value=shown, origin=origin.source if origin else elsewhere if given else "default")
 
 
-def shown_rows(settings: Settings) -> Iterator[Row]:
+def shown_rows(settings: Settings) -> Iterator[SettingRow]:
     """Every setting with the value in force and where it came from; secrets masked."""
     values: list[tuple[str, BaseModel]] = [("", settings.process), *settings.queues.items()]
     for suffix, section in values:
@@ -100,8 +100,8 @@ def sample_file() -> str:
 
 
 def reference_page(
-    providers: Mapping[str, Sequence[Row]] = MappingProxyType({}),
-    policies: Mapping[str, Sequence[Row]] = MappingProxyType({}),
+    providers: Mapping[str, Sequence[SettingRow]] = MappingProxyType({}),
+    policies: Mapping[str, Sequence[SettingRow]] = MappingProxyType({}),
 ) -> str:
     """docs/configure.md. `providers`, `policies`: the rows of each, by its name."""
     lines = [
@@ -152,7 +152,7 @@ def reference_page(
     return "\n".join(lines) + "\n"
 
 
-def _table_line(row: Row) -> str:
+def _table_line(row: SettingRow) -> str:
     kind = row.kind + (f", {row.unit}" if row.unit else "")
     default = f"`{row.default}`" if row.default else ""
     default += f" (`${row.also}`)" if row.also else ""
@@ -161,8 +161,8 @@ def _table_line(row: Row) -> str:
 
 def generated(
     root: Path,
-    providers: Mapping[str, Sequence[Row]] = MappingProxyType({}),
-    policies: Mapping[str, Sequence[Row]] = MappingProxyType({}),
+    providers: Mapping[str, Sequence[SettingRow]] = MappingProxyType({}),
+    policies: Mapping[str, Sequence[SettingRow]] = MappingProxyType({}),
 ) -> dict[Path, str]:
     """The generated files of the repository, which must agree with all declared settings."""
     page = reference_page(providers, policies)
@@ -198,7 +198,7 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-def _toml(row: Row) -> str:
+def _toml(row: SettingRow) -> str:
     if row.kind in ("boolean", "number", "whole number") and row.default:
         return row.default
     return f'"{row.default}"'

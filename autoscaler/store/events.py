@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.events.event import OF_WORKERS, EventKind, JobEvent, span, those_within, within
 from autoscaler.core.events.events import PassEvents
-from autoscaler.core.events.known import Known, Run
+from autoscaler.core.events.known import KnownEvents, Run
 from autoscaler.core.events.numbers import Numbers
 from autoscaler.core.model.cluster import short_name
 from autoscaler.store.database import Migration, Table
@@ -76,7 +76,7 @@ _COLUMNS = ("first_job", "last_job", *_FIELDS)
 _INSERT = f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 
 
-Place = tuple[str | None, int | None]
+AccountingPosition = tuple[str | None, int | None]
 """A file of accounting, and how far it was read; None: not yet."""
 
 
@@ -91,7 +91,7 @@ class KeptEvent:
 class EventTable(Table):
     """The tables above."""
 
-    def keep(self, news: PassEvents, place: Place | None = None) -> None:
+    def keep(self, news: PassEvents, place: AccountingPosition | None = None) -> None:
         """Keep the news of one pass, with the jobs that run since and those that are over, and how far accounting was
         read, if that changed.
         """
@@ -108,12 +108,12 @@ class EventTable(Table):
             if place:
                 self._database.execute("UPDATE event_marks SET file = ?, offset = ?", place)
 
-    def place(self) -> Place:
+    def place(self) -> AccountingPosition:
         """Which file of accounting was read, and how far."""
         row = self._database.row("SELECT file, offset FROM event_marks")
         return (None, None) if row is None else (row["file"], row["offset"])
 
-    def known(self, jobs: Collection[int]) -> Known:
+    def known(self, jobs: Collection[int]) -> KnownEvents:
         """What was reported of these jobs, of those that run, and of workers and orders."""
         reported: dict[EventKind, set[int]] = {EventKind.SUBMITTED: set(), EventKind.COUNTED: set()}
         reported[EventKind.NOT_COUNTED] = set()
@@ -125,7 +125,7 @@ class EventTable(Table):
             reported[kind] |= found
         runs = [_run(row) for row in self._database.rows("SELECT * FROM event_runs")]
         mark = self._database.row("SELECT pushed_out FROM event_marks")
-        return Known(
+        return KnownEvents(
             submitted=Numbers(frozenset(reported[EventKind.SUBMITTED])),
             counted=Numbers(frozenset(reported[EventKind.COUNTED])),
             uncounted=Numbers(frozenset(reported[EventKind.NOT_COUNTED])),

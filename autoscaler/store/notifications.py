@@ -6,7 +6,7 @@ import json
 import logging
 from dataclasses import dataclass
 
-from autoscaler.core.notifications.due import Due, Known, Notification
+from autoscaler.core.notifications.due import Due, KnownCauses, Notification
 from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table
 
@@ -70,14 +70,14 @@ class Delivery:
 class NotificationTable(Table):
     """The tables above."""
 
-    def known(self) -> Known:
+    def known(self) -> KnownCauses:
         """The reported causes; none if they cannot be read: then present ones are reported once more."""
         row = self._database.row("SELECT known FROM notification_state")
         try:
-            return Known() if row is None else encoding.read(row["known"], Known)
+            return KnownCauses() if row is None else encoding.read(row["known"], KnownCauses)
         except encoding.Unreadable as error:
             log.warning("the record of sent notifications cannot be read, so they may be sent again: %s", error)
-            return Known()
+            return KnownCauses()
 
     def keep(self, due: Due) -> None:
         """Store the causes that are known from now on, and the messages to be sent: both or neither."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from autoscaler.core.cost.shares import Payer, Use
-from autoscaler.sge.accounting_tail import Place
+from autoscaler.sge.accounting_tail import AccountingPosition
 from autoscaler.store.database import Database, Migration, Table
 
 MOST_ROWS = 1_000_000
@@ -167,10 +167,10 @@ class UsageTable(Table):
     # -- how far ----------------------------------------------------------------------------------------------------
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> AccountingPosition | None:
         """How far accounting was read."""
         row = self._database.row("SELECT inode, offset, mark FROM usage_marks WHERE inode IS NOT NULL")
-        return None if row is None else Place(row["inode"], row["offset"], row["mark"])
+        return None if row is None else AccountingPosition(row["inode"], row["offset"], row["mark"])
 
     @property
     def seen_at(self) -> float | None:
@@ -186,7 +186,7 @@ class UsageTable(Table):
         row = self._database.row("SELECT max(since, coalesce(forgotten, since)) AS at FROM usage_marks")
         return None if row is None else row["at"]
 
-    def mark(self, place: Place | None, seen_at: float, since: float | None) -> None:
+    def mark(self, place: AccountingPosition | None, seen_at: float, since: float | None) -> None:
         """Store how far accounting was read. `since`: from when on it is known for whom workers were, unless that was
         stored before; None: it is not known yet.
         """

@@ -16,7 +16,7 @@ from autoscaler.terminal.readings import Document, Point, Readings
 BARS = "▁▂▃▄▅▆▇█"
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """One line of a table."""
 
     key: str
@@ -105,23 +105,23 @@ def heads(columns: Sequence[Column], *, wide: bool) -> list[str]:
     return [column.head for column in _shown(columns, wide=wide)]
 
 
-def queue_rows(readings: Readings, chosen: Chosen) -> list[Row]:
+def queue_rows(readings: Readings, chosen: Chosen) -> list[TableRow]:
     """Waiting tasks, by reason."""
     rows = ((f"{row['reason']['code']} {row['counted']}", row, "") for row in readings.queue.get("reasons", ()))
     return _rows(QUEUE, rows, chosen)
 
 
-def worker_rows(readings: Readings, chosen: Chosen) -> list[Row]:
+def worker_rows(readings: Readings, chosen: Chosen) -> list[TableRow]:
     rows = ((row["id"] or row["name"], row, row["id"] or row["name"]) for row in readings.workers)
     return _rows(WORKERS, rows, chosen)
 
 
-def job_rows(first: Sequence[Document], chosen: Chosen) -> list[Row]:
+def job_rows(first: Sequence[Document], chosen: Chosen) -> list[TableRow]:
     """Jobs of one reason."""
     return _rows(JOBS, ((row["job"], row, row["job"]) for row in first), chosen)
 
 
-def log_rows(readings: Readings, chosen: Chosen) -> list[Row]:
+def log_rows(readings: Readings, chosen: Chosen) -> list[TableRow]:
     """Decisions and events, newest first."""
     rows = [
         (f"pass {one['pass']} {one['at']}", {"at": one["at"], "text": one["sentence"]}, "") for one in readings.passes
@@ -138,7 +138,7 @@ def subject_of(event: Document) -> str:
     return str(event["worker_id"] or event["order_id"] or "")
 
 
-def _rows(columns: Sequence[Column], rows: Iterable[tuple[str, Document, str]], chosen: Chosen) -> list[Row]:
+def _rows(columns: Sequence[Column], rows: Iterable[tuple[str, Document, str]], chosen: Chosen) -> list[TableRow]:
     shown = _shown(columns, wide=chosen.wide)
     found = []
     for key, row, subject in rows:
@@ -146,7 +146,7 @@ def _rows(columns: Sequence[Column], rows: Iterable[tuple[str, Document, str]], 
         texts = {column.head: plain(column.text(value)) for column, value in every}
         if chosen.filter.lower() in " ".join((key, *texts.values())).lower():
             cells = tuple(texts[column.head] for column in shown)
-            found.append(Row(key, cells, tuple(value for column, value in every if column in shown), subject))
+            found.append(TableRow(key, cells, tuple(value for column, value in every if column in shown), subject))
     if chosen.sort is not None and chosen.sort < len(shown):
         at = chosen.sort
         found.sort(key=lambda row: (row.values[at] is not None, row.values[at]), reverse=chosen.reverse)

@@ -28,7 +28,7 @@ from autoscaler.terminal.rows import (
     WORKERS,
     Chosen,
     Column,
-    Row,
+    TableRow,
     heads,
     log_rows,
     queue_rows,
@@ -44,7 +44,7 @@ WIDE = 140
 INTERRUPTED = 130
 Act = Callable[[Sequence[str]], str]
 """Carries a command out (`drain`, a host) and returns what it says. Raises AutoscalerError."""
-MakeRows = Callable[[Readings, Chosen], list[Row]]
+MakeRows = Callable[[Readings, Chosen], list[TableRow]]
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Shown:
     columns: Sequence[Column]
     rows_of: MakeRows
     chosen: Chosen = field(default_factory=Chosen)
-    rows: list[Row] | None = None
+    rows: list[TableRow] | None = None
     """None: nothing yet, or the columns changed."""
 
 
@@ -335,7 +335,7 @@ def _trouble(readings: Readings) -> str:
     return plain(f"nothing was observed since: {readings.trouble}") if readings.trouble else ""
 
 
-def _fill(table: DataTable[Text], shown: Shown, rows: list[Row]) -> None:
+def _fill(table: DataTable[Text], shown: Shown, rows: list[TableRow]) -> None:
     """Update changed cells only, so that the table keeps its scroll position."""
     before, shown.rows = shown.rows, rows
     if before == rows:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler import answer_client
-from autoscaler.answer_client import Place
+from autoscaler.answer_client import ServiceAddress
 from autoscaler.api import tokens
 from autoscaler.api.app import make_app
 from autoscaler.api.dependencies import Api
@@ -204,7 +204,7 @@ def test_with_a_hanging_service_a_command_says_so_and_reads_the_state(
 
 @pytest.mark.thorough
 def test_a_busy_service_is_waited_for(listening: Callable[[str], Path]) -> None:
-    assert answer_client.ask(answer_client.Place(str(listening("works"))), "status") == {"answers": 1}
+    assert answer_client.ask(answer_client.ServiceAddress(str(listening("works"))), "status") == {"answers": 1}
 
 
 # -- from a submit host ------------------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ def test_a_malformed_answer_of_the_service_is_an_error_not_a_crash(body: bytes, 
         with ThreadPoolExecutor(1) as threads:
             threads.submit(answer)
             with pytest.raises(answer_client.Unanswered):
-                answer_client.ask(Place(str(path)), "status")
+                answer_client.ask(ServiceAddress(str(path)), "status")
             threads.submit(answer)
             with pytest.raises(Unreachable):
                 Service(str(path)).call("GET", "/requests")
@@ -324,7 +324,7 @@ def test_a_token_login_or_ca_file_that_others_can_write_is_refused(tmp_path: Pat
     file = tmp_path / name
     file.write_text("ann:word\n")
     file.chmod(0o666)
-    place = replace(Place("", "https://localhost:1"), **{f"{name}_file": str(file)})  # type: ignore[arg-type]
+    place = replace(ServiceAddress("", "https://localhost:1"), **{f"{name}_file": str(file)})  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match=f"{name} is not used, since others could change or read it"):
         answer_client.ask(place, "status")
 
@@ -334,9 +334,9 @@ def test_a_login_file_that_everybody_can_read_is_refused_and_a_token_file_of_roo
     file.write_text("ann:word\n")
     file.chmod(0o644)
     with pytest.raises(SettingsError, match="may be read by everybody: chmod o="):
-        answer_client.ask(Place("", "https://localhost:1", login_file=str(file)), "status")
+        answer_client.ask(ServiceAddress("", "https://localhost:1", login_file=str(file)), "status")
     with pytest.raises(answer_client.Unanswered if os.geteuid() == 0 else SettingsError):
-        answer_client.ask(Place("", "https://localhost:1", token_file=str(file)), "status")
+        answer_client.ask(ServiceAddress("", "https://localhost:1", token_file=str(file)), "status")
 
 
 @pytest.mark.parametrize("url", ("http://grid.example.org:8651", "http://192.0.2.1", "http://[2001:db8::1]:1"))

@@ -14,7 +14,7 @@ from autoscaler.commands.context import Invocation
 from autoscaler.commands.events import command
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
-from autoscaler.core.events.known import Known
+from autoscaler.core.events.known import KnownEvents
 from autoscaler.store.store import Store
 from tests.cell_files import cell_files
 from tests.deadlines import replace_sleep
@@ -38,7 +38,7 @@ def invocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invocation:
         JobEvent(EventKind.STARTED, NOW, NOW, NOW, "5", "1-3", 3, "ann", hosts=("w1", "w2"), queue="main.q"),
         JobEvent(EventKind.ENDED, NOW, NOW, NOW, "5", "1-3", 3, "ann", hosts=("w1",), queue="main.q", message="well"),
     )
-    store.events.keep(PassEvents(Known(), found))
+    store.events.keep(PassEvents(KnownEvents(), found))
     store.close()
     made = Invocation(cell_files(tmp_path) | {"CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path)})
     monkeypatch.setattr(Invocation, "running", None)
@@ -110,7 +110,7 @@ def followed(
 
 
 def later(store: Store, job: int) -> None:
-    store.events.keep(PassEvents(Known(), (JobEvent(EventKind.SUBMITTED, NOW, NOW, NOW, str(job), count=1),)))
+    store.events.keep(PassEvents(KnownEvents(), (JobEvent(EventKind.SUBMITTED, NOW, NOW, NOW, str(job), count=1),)))
 
 
 def test_following_the_state_shows_each_event_once_and_new_ones(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.commands.jetpack import Place
+from autoscaler.commands.jetpack import InstallDirectories
 from autoscaler.commands.main import main
 from autoscaler.errors import SettingsError
 
@@ -17,9 +17,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> InstallDirectories:
     """An environment whose `sge-autoscaler` prints its arguments."""
-    found = Place(tmp_path / "site", tmp_path / "bin")
+    found = InstallDirectories(tmp_path / "site", tmp_path / "bin")
     found.modules.mkdir()
     found.commands.mkdir()
     program = tmp_path / "auto scaler"
@@ -29,7 +29,7 @@ def place(tmp_path: Path) -> Place:
     return found
 
 
-def python(place: Place, script: str, *more: Path) -> str:
+def python(place: InstallDirectories, script: str, *more: Path) -> str:
     """The output of a Python that starts with the environment's `.pth` files."""
     start = f"import site; site.addsitedir({str(place.modules)!r})\n{script}"
     environ = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, *more)))}
@@ -38,7 +38,7 @@ def python(place: Place, script: str, *more: Path) -> str:
     return done.stdout.strip()
 
 
-def shell(place: Place, *words: str, path: str = "/usr/bin:/bin") -> tuple[int, str]:
+def shell(place: InstallDirectories, *words: str, path: str = "/usr/bin:/bin") -> tuple[int, str]:
     environ = {"PATH": f"{place.commands}:{path}"}
     done = subprocess.run(["jetpack", *words], capture_output=True, text=True, timeout=120, env=environ)
     return done.returncode, done.stdout.strip() or done.stderr.strip()
@@ -58,33 +58,33 @@ def other(directory: Path) -> Path:
         "from jetpack import autoscale; print(autoscale.update.__module__)",
     ),
 )
-def test_a_script_imports_jetpack_under_its_own_name(place: Place, script: str) -> None:
+def test_a_script_imports_jetpack_under_its_own_name(place: InstallDirectories, script: str) -> None:
     assert python(place, script).endswith("jetpack.autoscale")
 
 
-def test_errors_are_the_same_class_under_both_names(place: Place) -> None:
+def test_errors_are_the_same_class_under_both_names(place: InstallDirectories) -> None:
     script = (
         "import jetpack.autoscale as a; from autoscaler.jetpack import autoscale as b; print(a.Rejected is b.Rejected)"
     )
     assert python(place, script) == "True"
 
 
-def test_jetpack_config_can_be_imported_too(place: Place) -> None:
+def test_jetpack_config_can_be_imported_too(place: InstallDirectories) -> None:
     assert python(place, "import jetpack.config; print(jetpack.config.get('no.such', 'none'))") == "none"
 
 
-def test_another_jetpack_module_takes_precedence(place: Place, tmp_path: Path) -> None:
+def test_another_jetpack_module_takes_precedence(place: InstallDirectories, tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "jetpack.py").write_text("autoscale = 'the other'\n", encoding="utf-8")
     assert python(place, "import jetpack; print(jetpack.autoscale)", tmp_path / "lib") == "the other"
 
 
-def test_a_start_of_python_imports_nothing_of_jetpack(place: Place) -> None:
+def test_a_start_of_python_imports_nothing_of_jetpack(place: InstallDirectories) -> None:
     script = "import sys; print('http' in sys.modules, 'autoscaler.jetpack' in sys.modules)"
     assert python(place, script) == "False False"
 
 
-def test_python_starts_without_an_error_when_the_autoscaler_is_missing(place: Place) -> None:
+def test_python_starts_without_an_error_when_the_autoscaler_is_missing(place: InstallDirectories) -> None:
     start = f"import site; site.addsitedir({str(place.modules)!r}); print('fine')"
     done = subprocess.run(
         [sys.executable, "-S", "-E", "-c", start], capture_output=True, text=True, timeout=120, cwd="/"
@@ -100,32 +100,32 @@ def test_python_starts_without_an_error_when_the_autoscaler_is_missing(place: Pl
         (("config",), "called:worker config list"),
     ),
 )
-def test_known_arguments_are_passed_on(place: Place, words: tuple[str, ...], called: str) -> None:
+def test_known_arguments_are_passed_on(place: InstallDirectories, words: tuple[str, ...], called: str) -> None:
     assert shell(place, *words) == (0, called)
 
 
-def test_unknown_arguments_are_a_usage_error(place: Place) -> None:
+def test_unknown_arguments_are_a_usage_error(place: InstallDirectories) -> None:
     assert shell(place, "shutdown")[0] == 2
 
 
-def test_another_jetpack_command_takes_precedence(place: Place, tmp_path: Path) -> None:
+def test_another_jetpack_command_takes_precedence(place: InstallDirectories, tmp_path: Path) -> None:
     behind = other(tmp_path / "other")
     assert shell(place, "shutdown", "-x", path=f"{behind}:/usr/bin:/bin") == (0, "the other:shutdown -x")
 
 
-def test_the_jetpack_of_a_worker_does_not_count_as_another(place: Place, tmp_path: Path) -> None:
+def test_the_jetpack_of_a_worker_does_not_count_as_another(place: InstallDirectories, tmp_path: Path) -> None:
     behind = other(tmp_path / "other")
     (behind / "jetpack").write_text("#!/bin/sh\nfile='/etc/sge-autoscaler/worker.conf'\n", encoding="utf-8")
     assert shell(place, "config", "x", path=f"{behind}:/usr/bin:/bin") == (0, "called:worker config get x")
 
 
-def test_a_second_install_replaces_the_first(place: Place) -> None:
+def test_a_second_install_replaces_the_first(place: InstallDirectories) -> None:
     before = place.command.read_text(encoding="utf-8")
     place.install("'x'")
     assert (place.command.read_text(encoding="utf-8") == before, len(list(place.modules.iterdir()))) == (False, 1)
 
 
-def test_remove_leaves_nothing(place: Place) -> None:
+def test_remove_leaves_nothing(place: InstallDirectories) -> None:
     removed = place.remove()
     assert (len(removed), list(place.modules.iterdir()), list(place.commands.iterdir()), place.remove()) == (
         2,
@@ -136,7 +136,7 @@ def test_remove_leaves_nothing(place: Place) -> None:
 
 
 def test_a_jetpack_command_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
-    taken = Place(tmp_path, other(tmp_path / "bin"))
+    taken = InstallDirectories(tmp_path, other(tmp_path / "bin"))
     with pytest.raises(SettingsError, match="is another jetpack: left alone"):
         taken.install("'x'")
     with pytest.raises(SettingsError, match="is another jetpack: left alone"):
@@ -147,7 +147,9 @@ def test_a_jetpack_command_that_is_not_ours_is_left_alone(tmp_path: Path) -> Non
 def test_the_command_names_what_it_wrote_and_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Place, "of_this_python", classmethod(lambda _: Place(tmp_path, tmp_path)))
+    monkeypatch.setattr(
+        InstallDirectories, "of_this_python", classmethod(lambda _: InstallDirectories(tmp_path, tmp_path))
+    )
     codes = [main(["jetpack", *words]) for words in (["--install"], ["--remove"], ["--remove"], [])]
     assert (codes, capsys.readouterr().out.splitlines()) == (
         [0, 0, 0, 2],

@@ -105,8 +105,8 @@ def printed_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0)
 def test_jetpack_names_its_files_in_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = jetpack.Place(tmp_path, tmp_path)
-    monkeypatch.setattr(jetpack.Place, "of_this_python", classmethod(lambda cls: place))
+    place = jetpack.InstallDirectories(tmp_path, tmp_path)
+    monkeypatch.setattr(jetpack.InstallDirectories, "of_this_python", classmethod(lambda cls: place))
     files = [str(place.start), str(place.command)]
     assert printed_json(capsys, "jetpack", "--install")["files"] == files
     removed = printed_json(capsys, "jetpack", "--remove")

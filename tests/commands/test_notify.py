@@ -13,7 +13,7 @@ from autoscaler.commands.main import main
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.notifications.causes import NotificationContext, Observed
-from autoscaler.core.notifications.due import Known, notifications_due
+from autoscaler.core.notifications.due import KnownCauses, notifications_due
 from autoscaler.core.snapshot import Plan
 from autoscaler.sge.checks import Level
 from autoscaler.store.store import Store
@@ -38,7 +38,8 @@ def tripped(environ: dict[str, str], *, failing: str = "") -> None:
     """A store with a notification of the circuit breaker, sent or failing."""
     circuit_breaker = because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0)
     due = notifications_due(
-        Known(), NotificationContext(NOW, Observed(a_snapshot(), Plan((), Memory(circuit_breaker=circuit_breaker))))
+        KnownCauses(),
+        NotificationContext(NOW, Observed(a_snapshot(), Plan((), Memory(circuit_breaker=circuit_breaker)))),
     )
     store = Store.open(Invocation(environ).store_file)
     store.notifications.keep(due)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler import answer_client
-from autoscaler.answer_client import SOCKET_ENV, TOKEN_ENV, URL_ENV, Place
+from autoscaler.answer_client import SOCKET_ENV, TOKEN_ENV, URL_ENV, ServiceAddress
 from autoscaler.api import tokens
 from autoscaler.api.app import make_app
 from autoscaler.api.dependencies import Api
@@ -141,7 +141,7 @@ def test_top_offers_actions_to_managers_only(site: Site) -> None:
     site.managers.append(MANAGER)
 
     def offered() -> int:
-        return 0 if top_command.acting(Invocation(os.environ), Place(str(site.path))) is None else 1
+        return 0 if top_command.acting(Invocation(os.environ), ServiceAddress(str(site.path))) is None else 1
 
     assert [as_user(user, offered).code for user in (MANAGER, OTHER)] == [1, 0]
 
@@ -186,7 +186,7 @@ def test_a_user_of_a_hanging_service_learns_that_it_will_not_act_later(
 
 def test_a_command_that_nobody_received_is_not_promised_for_later(tmp_path: Path) -> None:
     with pytest.raises(answer_client.Unanswered) as a_site:
-        _sent(Place(path=str(tmp_path / "none.sock")), OperatorCommand(Verb.PAUSE))
+        _sent(ServiceAddress(path=str(tmp_path / "none.sock")), OperatorCommand(Verb.PAUSE))
     assert "if it received" not in str(a_site.value)
 
 

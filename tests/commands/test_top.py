@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.answer_client import SOCKET_ENV, Place
+from autoscaler.answer_client import SOCKET_ENV, ServiceAddress
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.commands.top import NotDone, acting
@@ -143,7 +143,7 @@ def test_top_acts_through_the_same_commands(environ: dict[str, str], store: Stor
     socket = str(tmp_path / "a.sock")
     state = str(Invocation(environ).state_directory)
     with hold(Invocation(environ).cell, lock_directory(), state=state, socket_path=socket):
-        act = acting(Invocation(environ), Place(socket))
+        act = acting(Invocation(environ), ServiceAddress(socket))
         assert act is not None
         assert act(["drain", "fake-1"]) == "fake-1 will be drained"
         assert [(one.verb, one.host) for one in store.overrides.in_force()] == [(Verb.DRAIN, "fake-1")]
@@ -155,10 +155,10 @@ def test_top_cannot_act_without_write_access_or_on_another_machine(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     socket = str(tmp_path / "a.sock")
-    assert acting(Invocation(environ), Place(socket)) is None
+    assert acting(Invocation(environ), ServiceAddress(socket)) is None
     with hold(Invocation(environ).cell, lock_directory(), state=str(tmp_path), socket_path=socket):
-        assert acting(Invocation(environ), Place(socket)) is not None
-        assert acting(Invocation(environ), Place(str(tmp_path / "of another cell.sock"))) is None
-        assert acting(Invocation(environ), Place(url="https://elsewhere:1")) is None
+        assert acting(Invocation(environ), ServiceAddress(socket)) is not None
+        assert acting(Invocation(environ), ServiceAddress(str(tmp_path / "of another cell.sock"))) is None
+        assert acting(Invocation(environ), ServiceAddress(url="https://elsewhere:1")) is None
         monkeypatch.setattr(os, "access", lambda path, mode: False)
-        assert acting(Invocation(environ), Place(socket)) is None
+        assert acting(Invocation(environ), ServiceAddress(socket)) is None

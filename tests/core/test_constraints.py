@@ -21,8 +21,8 @@ from autoscaler.core.constraints.constraint import (
     Not,
     Or,
     XOr,
+    put_one,
 )
-from autoscaler.core.constraints.matching import put_one
 from autoscaler.core.constraints.node import Node, NodeProperties
 from autoscaler.core.constraints.shared import (
     SharedConstraint,

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from autoscaler.core.cost.amounts import divided, in_units, nanos_of, rent
-from autoscaler.core.cost.shares import Kind, Part, Payer, Rental, Use, Window, parts_of, rent_of
+from autoscaler.core.cost.shares import CostKind, Part, Payer, Rental, Use, Window, parts_of, rent_of
 from tests.samples import examples
 
 HOUR = 3_600_000
@@ -143,7 +143,7 @@ def test_rounded_parts_add_up_and_are_off_by_less_than_a_unit(amounts: list[int]
     assert all(abs(part * unit - amount) < unit for part, amount in zip(parts, amounts, strict=True))
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_of_cost_part_occurs(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", CostKind)
+def test_every_kind_of_cost_part_occurs(kind: CostKind) -> None:
     parts = parts_of(a_rental(joined=HOUR // 4), [a_use(ANN, 1, HOUR // 2, HOUR)], WHOLE)
     assert kind in {part.kind for part in parts}

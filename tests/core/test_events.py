@@ -9,7 +9,7 @@ import pytest
 
 from autoscaler.core.events.event import UNLISTED, EventKind, JobEvent, bounds, ranges, span, those_within, within
 from autoscaler.core.events.events import COMPARED, PassEvents, events_of
-from autoscaler.core.events.known import Accounted, Known
+from autoscaler.core.events.known import Accounted, KnownEvents
 from autoscaler.core.events.running import LATE
 from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail, QueueInstance
 from autoscaler.core.model.fleet import Ending, FailureKind, MachineState, OrderState
@@ -23,12 +23,12 @@ from tests.core.building import NOW, Thing, a_failure, a_host, a_job, a_machine,
 SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, FAILED, JOINED, DISABLED, ENABLED, GONE, STARTED, ENDED = EventKind
 
 
-def events_after(known: Known, snapshot: Snapshot, *accounted: Accounted) -> PassEvents:
+def events_after(known: KnownEvents, snapshot: Snapshot, *accounted: Accounted) -> PassEvents:
     return events_of(known, snapshot, plan(snapshot), accounted)
 
 
 def first(*things: Thing, now: float = NOW) -> PassEvents:
-    return events_after(Known(), a_snapshot(*things, now=now))
+    return events_after(KnownEvents(), a_snapshot(*things, now=now))
 
 
 def then(before: PassEvents, *things: Thing, accounted: Iterable[Accounted] = (), after: float = 10.0) -> PassEvents:
@@ -122,7 +122,7 @@ def test_an_array_partly_beyond_its_limit_has_a_counted_event_only() -> None:
 
 def test_a_change_that_leaves_the_totals_equal_is_found_by_the_next_comparison() -> None:
     before = a_snapshot(a_job(1), a_job(2, state="hqw"))
-    found, now = events_after(Known(), before), plan(before)
+    found, now = events_after(KnownEvents(), before), plan(before)
     turned = replace(now, job_categories=tuple(replace(each, counted=not each.counted) for each in now.job_categories))
     assert not events_of(found.known, replace(before, now=NOW + COMPARED - 1), turned, ()).events
     late = events_of(found.known, replace(before, now=NOW + COMPARED), turned, ())
@@ -400,7 +400,7 @@ def test_an_altered_job_has_no_deleted_event() -> None:
 def test_events_are_not_repeated_by_another_process() -> None:
     things = (jobs(3), a_job(9, state="hqw"), running(a_run(20)), a_worker("w1"), an_order(planned_at=NOW - 20))
     before = first(*things)
-    after = replace(Known(), **{name: getattr(before.known, name) for name in DURABLE})
+    after = replace(KnownEvents(), **{name: getattr(before.known, name) for name in DURABLE})
     assert not events_after(after, a_snapshot(*things, now=NOW + 60)).events
 
 
@@ -409,7 +409,7 @@ DURABLE = ("submitted", "counted", "uncounted", "runs", "joined", "orders")
 
 
 def test_events_from_before_the_kept_ones_are_not_repeated() -> None:
-    old = Known(since=NOW - 1)
+    old = KnownEvents(since=NOW - 1)
     found = events_after(old, a_snapshot(a_worker("w1"), an_order(planned_at=NOW - 20)))
     assert not found.events
 

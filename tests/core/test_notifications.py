@@ -24,7 +24,7 @@ from autoscaler.core.notifications.causes import (
     NotificationContext,
     Observed,
 )
-from autoscaler.core.notifications.due import AGAIN, SETTLED, Known, Notification, notifications_due, title_of
+from autoscaler.core.notifications.due import AGAIN, SETTLED, KnownCauses, Notification, notifications_due, title_of
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -40,10 +40,10 @@ def passing(memory: Memory, *, actions: tuple[Hold | Kill, ...] = ()) -> Observe
 
 
 def due_in_turn(
-    contexts: Sequence[NotificationContext], known: Known | None = None, *, resolved: bool = True
+    contexts: Sequence[NotificationContext], known: KnownCauses | None = None, *, resolved: bool = True
 ) -> list[list[Notification]]:
     """What becomes due in each context."""
-    known, found = known or Known(), []
+    known, found = known or KnownCauses(), []
     for context in contexts:
         due = notifications_due(known, context, resolved=resolved)
         known = due.known
@@ -142,7 +142,7 @@ def test_an_outage_is_notified_when_it_lasts_and_when_it_ends() -> None:
 
 
 def test_the_known_causes_are_unchanged_if_nothing_happened() -> None:
-    known = notifications_due(Known(), at(0, TRIPPED)).known
+    known = notifications_due(KnownCauses(), at(0, TRIPPED)).known
     assert notifications_due(known, at(5, TRIPPED)).known is known
 
 

@@ -17,8 +17,8 @@ from autoscaler.core.constraints.constraint import (
     Not,
     Or,
     XOr,
+    put_one,
 )
-from autoscaler.core.constraints.matching import put_one
 from autoscaler.core.constraints.node import Node, NodeProperties
 from autoscaler.core.constraints.node_room import ANY_NUMBER, room_for
 from autoscaler.core.constraints.values import Size, Value

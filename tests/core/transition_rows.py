@@ -16,7 +16,7 @@ from autoscaler.core.transitions import RULES, SHOWN
 from autoscaler.core.workers.drain import WAY_OUT
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
 from autoscaler.core.workers.phases import Phase
-from autoscaler.core.workers.step import Row, WorkerStep
+from autoscaler.core.workers.step import Transition, WorkerStep
 
 
 def observed_in(snapshot: Snapshot) -> ObservedWorkers:
@@ -56,7 +56,7 @@ def by_its_row(step: WorkerStep) -> bool:
     return type(step.action) is row.action and (not codes or step.verdict.reason.code in codes)
 
 
-def rows_of(step: WorkerStep) -> list[Row[Any]]:
+def rows_of(step: WorkerStep) -> list[Transition[Any]]:
     """The row that took the step, and where it is one of the way out, those of its rule that lead there."""
     ours = [rule for rule in RULES[step.worker.procedure] if rule.name == step.rule]
     led = [row for rule in ours for row in rule.rows if row.way_out]

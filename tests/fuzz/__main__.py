@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from tests.fuzz.campaign import Kind, Tally, campaign, judged
+from tests.fuzz.campaign import InputKind, Tally, campaign, judged
 from tests.fuzz.judges import Memory, Tracebacks, bound_addresses
 from tests.fuzz.targets import KINDS
 
@@ -56,7 +56,7 @@ def _stop_on_signal() -> threading.Event:
 
 
 def _one(input_seed: str) -> int:
-    kind: Kind = next(kind for kind in KINDS if kind.name == input_seed.split("/")[-2])
+    kind: InputKind = next(kind for kind in KINDS if kind.name == input_seed.split("/")[-2])
     with Tracebacks().listening() as tracebacks, kind.open() as target:
         outcome, wrong = judged(target, input_seed, tracebacks, Memory())
     _print(wrong or f"nothing is wrong with it ({outcome})")

@@ -31,7 +31,7 @@ Opener = Callable[[], AbstractContextManager[Target]]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class InputKind:
     """A target by name, and how large its part is."""
 
     name: str
@@ -73,7 +73,7 @@ SETTLE_EVERY = 100
 
 
 def campaign(
-    kinds: Sequence[Kind],
+    kinds: Sequence[InputKind],
     seed: str,
     inputs: int,
     seconds: float,
@@ -119,7 +119,7 @@ def judged(
     return outcome, "; ".join(each for each in (wrong, tracebacks.collected(), "" if first else taken) if each)
 
 
-def _turns(kinds: Iterable[Kind], inputs: int) -> Iterator[str]:
+def _turns(kinds: Iterable[InputKind], inputs: int) -> Iterator[str]:
     """Names of targets, mixed by their shares."""
     kinds = tuple(kinds)
     whole = sum(kind.share for kind in kinds)

@@ -32,7 +32,7 @@ from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.server import Address, Server
-from autoscaler.api.view import Place
+from autoscaler.api.view import ClusterValues
 from autoscaler.core.model.fleet import Fleet, InstanceType, MachineState, Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
@@ -106,7 +106,7 @@ class Rest:
         stack.callback(self.store.close)
         calls = CallLog.open(directory / "calls")
         stack.callback(calls.close)
-        operations = Operations(self.store, Place("demo", "region-1"))
+        operations = Operations(self.store, ClusterValues("demo", "region-1"))
         service = RequestService(self.store, ["execute"].copy)
         app = make_app(Api(operations, Logins(Passwords(password_file(directory / "passwords"))), calls, service))
         self.store.observations.keep(LastObservation("fake", workers=(worker(),), arrays=(array(),)), 100.0)

@@ -29,7 +29,7 @@ from autoscaler.errors import AutoscalerError
 from tests.core.building import LARGE, a_bucket, a_job, a_snapshot, a_worker
 from tests.deadlines import stretched
 from tests.fuzz import exchange, files, judges
-from tests.fuzz.campaign import Kind, Tally, campaign
+from tests.fuzz.campaign import InputKind, Tally, campaign
 from tests.fuzz.mutation import Mutator
 from tests.fuzz.targets import KINDS
 
@@ -53,7 +53,7 @@ def found(feeds: Callable[[], object], settles: Callable[[], object] = lambda: N
     def opened() -> Iterator[Planted]:
         yield Planted(feeds, settles)
 
-    return " | ".join(campaign([Kind("planted", 1, opened)], "s", 2, 600, lambda _: None).findings.values())
+    return " | ".join(campaign([InputKind("planted", 1, opened)], "s", 2, 600, lambda _: None).findings.values())
 
 
 def campaign_of(name: str, inputs: int, seed: str = "planted") -> Tally:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from autoscaler.lab.cell import Cell
-from autoscaler.sge.jsv_setup import ALL_MODIFICATIONS, Place
+from autoscaler.sge.jsv_setup import ALL_MODIFICATIONS, JsvFiles
 from autoscaler.sge.qconf import read_attributes
 from tests.grid_engine.autoscaling import Autoscaling
 
@@ -18,8 +18,8 @@ UNSATISFIABLE = ("-b", "y", "-h", "-pe", "local", "100", "true")
 HELD = ("-b", "y", "-h", "true")
 
 
-def place(cell: Cell) -> Place:
-    return Place(cell.root / "default" / "common", "")
+def place(cell: Cell) -> JsvFiles:
+    return JsvFiles(cell.root / "default" / "common", "")
 
 
 def refused(cell: Cell, *argv: str) -> bool:

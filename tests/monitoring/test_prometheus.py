@@ -28,7 +28,7 @@ from autoscaler.api.principal import Role
 from autoscaler.api.server import Address, Server
 from autoscaler.api.tokens import Tokens
 from autoscaler.engine.loop import Loop
-from autoscaler.report.metrics import METRICS, PREFIX, Kind
+from autoscaler.report.metrics import METRICS, PREFIX, MetricKind
 from tests.deadlines import wait_for
 from tests.simulated.autoscaler import World, settle, step
 from tests.simulated.cluster import Clock
@@ -206,7 +206,7 @@ class TestPrometheus:
 def test_every_metric_is_shown_or_used_in_an_alert() -> None:
     """Otherwise nobody would notice if it were wrong."""
     used = "".join(expression for _, expression in panels()) + ALERTS.read_text(encoding="utf-8")
-    suffixed = {metric.name: metric.name for metric in METRICS if metric.kind is not Kind.HISTOGRAM}
+    suffixed = {metric.name: metric.name for metric in METRICS if metric.kind is not MetricKind.HISTOGRAM}
     unused = {name for name in suffixed if PREFIX + name not in used}
     assert unused == {
         *("polling_delay_seconds", "grid_engine_command_failures_total", "started_tasks_total", "persistent_hosts"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.findings import End, JournalAction, Place, Records, Submitted, at_the_end
+from tests.soak.findings import End, JournalAction, Records, RunPlace, Submitted, at_the_end
 from tests.soak.records import read_ends
 from tests.soak.traces import Trace, read_traces
 
@@ -16,8 +16,8 @@ CUT = replace(WHOLE, ended=False)
 ELSEWHERE = replace(WHOLE, host="w2", space="402")
 AGAIN = replace(ELSEWHERE, restarted=True, began=130.0, last=140.0)
 PUSHED = JournalAction(120.0, "reschedule", "w1", "i-1", ("7",), "LOST_JOBS_RESCHEDULED", "done")
-MACHINE = Place("i-1", "w1", 50.0, 112.0)
-OTHER = Place("i-2", "w3", 50.0, 102.0)
+MACHINE = RunPlace("i-1", "w1", 50.0, 112.0)
+OTHER = RunPlace("i-2", "w3", 50.0, 102.0)
 FENCED = JournalAction(108.0, "terminate", "w1", "i-1", (), "FENCED", "done")
 KILLED = JournalAction(90.0, "kill", None, None, ("7",), "UNSATISFIABLE", "done")
 GOOD = End("7", "undefined", "w1", 100.0, 110.0, 0)

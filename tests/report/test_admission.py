@@ -22,7 +22,7 @@ from autoscaler.report import admission
 from autoscaler.report.admission import Verifier, build
 from autoscaler.report.admission_file import AdmissionFile, archive, code
 from autoscaler.sge.jsv import read_request
-from autoscaler.sge.jsv_setup import Place
+from autoscaler.sge.jsv_setup import JsvFiles
 from autoscaler.store import encoding
 from tests.core.building import PES, a_bucket, a_host, a_snapshot, a_worker
 from tests.deadlines import Deadline
@@ -239,7 +239,7 @@ def test_the_archive_needs_only_the_standard_library_of_any_python(
     tmp_path: Path, made: Callable[[bytes], bytes]
 ) -> None:
     """Run as qmaster runs it: by its script, alone. It is asked again until its own time limit has passed."""
-    place = Place(tmp_path, "cell")
+    place = JsvFiles(tmp_path, "cell")
     place.folder.mkdir()
     place.program.write_bytes(made(archive()))
     place.script.write_text(place.script_text())
@@ -260,7 +260,7 @@ def test_the_archive_needs_only_the_standard_library_of_any_python(
 
 
 def test_without_a_program_the_script_accepts(tmp_path: Path) -> None:
-    place = Place(tmp_path, "cell")
+    place = JsvFiles(tmp_path, "cell")
     place.folder.mkdir()
     place.script.write_text(place.script_text())
     job = "START\nPARAM CMDARG0 -n\nBEGIN\n"

@@ -14,7 +14,7 @@ from autoscaler.sge.admin import Administrator
 from autoscaler.sge.jsv_setup import (
     ALL_MODIFICATIONS,
     SHIPPED_MODIFICATIONS,
-    Place,
+    JsvFiles,
     difference,
     install,
     state,
@@ -53,11 +53,11 @@ class GlobalConfiguration:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path, "cell")
+def place(tmp_path: Path) -> JsvFiles:
+    return JsvFiles(tmp_path, "cell")
 
 
-def installed(place: Place, text: str = SHIPPED) -> GlobalConfiguration:
+def installed(place: JsvFiles, text: str = SHIPPED) -> GlobalConfiguration:
     configuration = GlobalConfiguration(text)
     install(Administrator(configuration), place, PROGRAM, place.common / "saved")
     return configuration
@@ -67,52 +67,52 @@ def foreign() -> str:
     return SHIPPED.replace("jsv_url                      none", "jsv_url script:/opt/own.sh")
 
 
-def test_a_missing_verifier_is_shown_as_a_difference(place: Place) -> None:
+def test_a_missing_verifier_is_shown_as_a_difference(place: JsvFiles) -> None:
     found = difference(Administrator(GlobalConfiguration()), place, PROGRAM)
     assert found is not None
     assert found.missing
     assert f"+jsv_url script:{place.script}" in found.shown
 
 
-def test_a_verifier_of_the_administrator_is_a_difference_but_not_missing(place: Place) -> None:
+def test_a_verifier_of_the_administrator_is_a_difference_but_not_missing(place: JsvFiles) -> None:
     found = difference(Administrator(GlobalConfiguration(foreign())), place, PROGRAM)
     assert found is not None
     assert not found.missing
     assert "-jsv_url script:/opt/own.sh" in found.shown
 
 
-def test_an_installed_verifier_is_not_a_difference(place: Place) -> None:
+def test_an_installed_verifier_is_not_a_difference(place: JsvFiles) -> None:
     assert difference(Administrator(installed(place)), place, PROGRAM) is None
 
 
-def test_a_long_list_printed_over_several_lines_is_the_same_list(place: Place) -> None:
+def test_a_long_list_printed_over_several_lines_is_the_same_list(place: JsvFiles) -> None:
     configuration = installed(place)
     configuration.text = configuration.text.replace("cwd,dl", "cwd, \\\n                             dl")
     assert difference(Administrator(configuration), place, PROGRAM) is None
 
 
-def test_another_version_of_the_program_is_a_difference(place: Place) -> None:
+def test_another_version_of_the_program_is_a_difference(place: JsvFiles) -> None:
     assert difference(Administrator(installed(place)), place, b"newer") is not None
 
 
-def test_only_what_the_verifier_needs_is_changed(place: Place) -> None:
+def test_only_what_the_verifier_needs_is_changed(place: JsvFiles) -> None:
     values = installed(place).values
     expected = read_attributes(SHIPPED) | {"jsv_url": place.url, "jsv_allowed_mod": ALL_MODIFICATIONS}
     assert values == expected
 
 
-def test_a_chosen_list_of_modifications_stays(place: Place) -> None:
+def test_a_chosen_list_of_modifications_stays(place: JsvFiles) -> None:
     text = SHIPPED.replace(SHIPPED_MODIFICATIONS, "ac,h,l_hard")
     assert installed(place, text).values["jsv_allowed_mod"] == "ac,h,l_hard"
 
 
-def test_the_configuration_is_saved_before_installation(place: Place) -> None:
+def test_the_configuration_is_saved_before_installation(place: JsvFiles) -> None:
     installed(place)
     assert (place.common / "saved" / "configuration-global.txt").read_text() == SHIPPED
 
 
 @pytest.mark.parametrize("text", (SHIPPED, foreign()))
-def test_withdrawing_restores_the_configuration(place: Place, text: str) -> None:
+def test_withdrawing_restores_the_configuration(place: JsvFiles, text: str) -> None:
     configuration = installed(place, text)
     install(Administrator(configuration), place, b"newer", place.common / "saved")
     assert withdraw(Administrator(configuration), place, place.common / "saved")
@@ -120,14 +120,14 @@ def test_withdrawing_restores_the_configuration(place: Place, text: str) -> None
     assert not place.folder.exists()
 
 
-def test_withdrawing_without_the_saved_url_leaves_no_verifier(place: Place) -> None:
+def test_withdrawing_without_the_saved_url_leaves_no_verifier(place: JsvFiles) -> None:
     configuration = installed(place, foreign())
     place.before.unlink()
     withdraw(Administrator(configuration), place, place.common / "saved")
     assert configuration.values["jsv_url"] == ""
 
 
-def test_a_verifier_that_is_not_ours_is_not_withdrawn(place: Place) -> None:
+def test_a_verifier_that_is_not_ours_is_not_withdrawn(place: JsvFiles) -> None:
     configuration = GlobalConfiguration(foreign())
     assert not withdraw(Administrator(configuration), place, place.common / "saved")
     assert configuration.text == foreign()
@@ -136,27 +136,29 @@ def test_a_verifier_that_is_not_ours_is_not_withdrawn(place: Place) -> None:
 def test_a_cell_whose_files_cannot_be_written_is_not_changed(tmp_path: Path) -> None:
     configuration = GlobalConfiguration()
     with pytest.raises(GridEngineRefused):
-        install(Administrator(configuration), Place(tmp_path / "nowhere", "cell"), PROGRAM, tmp_path / "saved")
+        install(Administrator(configuration), JsvFiles(tmp_path / "nowhere", "cell"), PROGRAM, tmp_path / "saved")
     assert configuration.text == SHIPPED
 
 
-def test_everybody_may_run_the_script_and_read_the_program(place: Place) -> None:
+def test_everybody_may_run_the_script_and_read_the_program(place: JsvFiles) -> None:
     installed(place)
     modes = [oct(path.stat().st_mode)[-3:] for path in (place.folder, place.script, place.program)]
     assert modes == ["755", "755", "644"]
 
 
 def test_names_are_quoted_in_the_script(tmp_path: Path) -> None:
-    assert f"'{tmp_path}/a b/sge-autoscaler/verifier.pyz'" in Place(tmp_path / "a b", "cell").script_text()
+    assert f"'{tmp_path}/a b/sge-autoscaler/verifier.pyz'" in JsvFiles(tmp_path / "a b", "cell").script_text()
 
 
-def state_of(place: Place, url: str, *, program: bytes = PROGRAM, now: float = 1000.0) -> tuple[bool, bool, bool, bool]:
+def state_of(
+    place: JsvFiles, url: str, *, program: bytes = PROGRAM, now: float = 1000.0
+) -> tuple[bool, bool, bool, bool]:
     found = state(url, place, program, oldest=60.0, now=now)
     assert found is not None
     return found.runs, found.ours, found.current, found.fresh
 
 
-def test_the_state_of_our_verifier(place: Place) -> None:
+def test_the_state_of_our_verifier(place: JsvFiles) -> None:
     installed(place)
     assert state_of(place, place.url) == (True, True, True, False)
     place.file.touch()
@@ -168,11 +170,11 @@ def test_the_state_of_our_verifier(place: Place) -> None:
     assert state_of(place, place.url)[0] is False
 
 
-def test_the_state_of_another_verifier(place: Place) -> None:
+def test_the_state_of_another_verifier(place: JsvFiles) -> None:
     assert state_of(place, "script:sgeadmin@/bin/sh") == (True, False, False, False)
     assert state_of(place, "/nowhere") == (False, False, False, False)
 
 
 @pytest.mark.parametrize("url", ("", "none"))
-def test_a_cell_without_a_url_has_no_verifier_state(place: Place, url: str) -> None:
+def test_a_cell_without_a_url_has_no_verifier_state(place: JsvFiles, url: str) -> None:
     assert state(url, place, PROGRAM, oldest=60.0, now=1000.0) is None

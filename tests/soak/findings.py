@@ -68,7 +68,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunPlace:
     """A machine by its provider's records."""
 
     id: str
@@ -85,7 +85,7 @@ class Records:
     traces: Sequence[Trace]
     actions: Sequence[JournalAction] = ()
     ends: Sequence[End] = ()
-    places: Sequence[Place] = ()
+    places: Sequence[RunPlace] = ()
     disturbed: Mapping[str, float] = field(default_factory=dict)
     """Machine → when the campaign did something to it besides giving it work."""
     silent: Mapping[str, float] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Records:
     restarts: Sequence[float] = ()
     """When the qmaster was killed."""
 
-    def place(self, host: str, at: float) -> Place | None:
+    def place(self, host: str, at: float) -> RunPlace | None:
         """The machine of this name at that time; None for a persistent host."""
         there = [p for p in self.places if p.name == host and p.began <= at + SETTLED]
         there = [p for p in there if p.ended is None or at - SETTLED <= p.ended]
@@ -267,7 +267,7 @@ def _actions_on(
     since: float,
     until: float,
     kinds: Sequence[str] = (),
-    place: Place | None = None,
+    place: RunPlace | None = None,
 ) -> str:
     """What we set out to do in that time with this task, or with the machine it was on."""
     return "; ".join(

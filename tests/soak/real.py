@@ -102,7 +102,7 @@ class RealCell:
             traces=read_traces(self.traces),
             actions=read_actions(self.scaling),
             ends=read_ends(self.cell.root / "default" / "common" / "accounting"),
-            places=[findings.Place(m.id, m.name, m.created_at, m.ended_at) for m in machines(self.scaling)],
+            places=[findings.RunPlace(m.id, m.name, m.created_at, m.ended_at) for m in machines(self.scaling)],
             disturbed=dict(self.disturbed),
             silent=dict(self.silent),
             deleted=frozenset(self.deleted),

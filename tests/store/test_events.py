@@ -10,7 +10,7 @@ import pytest
 
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
-from autoscaler.core.events.known import Known, Run
+from autoscaler.core.events.known import KnownEvents, Run
 from autoscaler.store import events
 from autoscaler.store.events import KEPT_FOR, EventTable
 from autoscaler.store.store import Store
@@ -36,7 +36,7 @@ def an_event(kind: EventKind, jobs: str = "", at: float = NOW, **given: object) 
 
 
 def keep(table: EventTable, *found: JobEvent, started: tuple[Run, ...] = (), ended: tuple[Run, ...] = ()) -> None:
-    table.keep(PassEvents(Known(), found, started, ended))
+    table.keep(PassEvents(KnownEvents(), found, started, ended))
 
 
 def shown(table: EventTable, **asked: object) -> list[tuple[EventKind, str]]:
@@ -140,14 +140,14 @@ def test_another_process_knows_the_reported_events(table: EventTable) -> None:
 
 def test_the_position_in_accounting_is_stored(table: EventTable) -> None:
     assert table.place() == (None, None)
-    table.keep(PassEvents(Known()), ("/cell/accounting", 70))
+    table.keep(PassEvents(KnownEvents()), ("/cell/accounting", 70))
     assert table.place() == ("/cell/accounting", 70)
 
 
 def test_a_pass_without_events_writes_nothing(store: Store) -> None:
     writes: list[str] = []
     store.database._connection.set_trace_callback(writes.append)
-    store.events.keep(PassEvents(Known()))
+    store.events.keep(PassEvents(KnownEvents()))
     assert writes == []
 
 

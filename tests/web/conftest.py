@@ -15,7 +15,7 @@ from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.server import Address, Server
-from autoscaler.api.view import Place
+from autoscaler.api.view import ClusterValues
 from autoscaler.store.calls import CallLog
 from autoscaler.store.store import Store
 from tests.web.served import Client, Served, behind, password_file
@@ -25,7 +25,7 @@ from tests.web.served import Client, Served, behind, password_file
 def served_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FastAPI, str]]:
     """An application and the address at which it is served."""
     folder = tmp_path_factory.mktemp("web")
-    nothing = Operations(Store.open(None), Place("nothing"))
+    nothing = Operations(Store.open(None), ClusterValues("nothing"))
     app = make_app(Api(nothing, Logins(Passwords(password_file(folder / "passwords"))), CallLog.open(None)))
     with Server(app, Address("127.0.0.1", 0)).beside() as server:
         yield app, server.url

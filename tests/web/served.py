@@ -26,7 +26,7 @@ from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords, hashed
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.server import Address, Server
-from autoscaler.api.view import Place
+from autoscaler.api.view import ClusterValues
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, MachineState, Worker
 from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.store.calls import CallLog
@@ -126,7 +126,7 @@ def served(store_file: Path, **known: Any) -> Iterator[Served]:
 def behind(store_file: Path, **known: Any) -> Iterator[tuple[Operations, CallLog]]:
     """The application over this store, with its operations, calls and passwords."""
     store, calls = Store.open(store_file), CallLog.open(store_file.with_suffix(".calls"))
-    yield Operations(store, Place("demo", "region-1", "net"), **known), calls
+    yield Operations(store, ClusterValues("demo", "region-1", "net"), **known), calls
     calls.close()
     store.close()
 

@@ -16,7 +16,7 @@ from autoscaler.core.demand.categories import category_key
 from autoscaler.core.demand.job_requests import RequestReader
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
-from autoscaler.core.events.known import Known
+from autoscaler.core.events.known import KnownEvents
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.plan import plan
@@ -38,7 +38,7 @@ NOW = 1_700_000_000.0
 
 
 def happened(store: Store, *events: JobEvent) -> None:
-    store.events.keep(PassEvents(Known(), events))
+    store.events.keep(PassEvents(KnownEvents(), events))
 
 
 def an_event(kind: EventKind, jobs: str = "", owner: str = "", at: float = NOW, **given: object) -> JobEvent:

@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from autoscaler import answer_client
-from autoscaler.answer_client import Place, ask
+from autoscaler.answer_client import ServiceAddress, ask
 from autoscaler.api import deadlines, dependencies, local_users
 from autoscaler.api.answers import BURST, Answers, Asker, Line, Turns
 from autoscaler.api.app import make_app
@@ -80,7 +80,7 @@ class World:
 
     def ask(self, question: str, **query: str) -> dict[str, Any]:
         words = "&".join(f"{name}={value}" for name, value in query.items())
-        return ask(Place(str(self.path)), f"{question}?{words}")
+        return ask(ServiceAddress(str(self.path)), f"{question}?{words}")
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.server import Address, Server
-from autoscaler.api.view import Place
+from autoscaler.api.view import ClusterValues
 from autoscaler.core.model.fleet import InstanceType
 from autoscaler.store.calls import CallLog
 from autoscaler.store.store import Store
@@ -71,7 +71,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server whose store has what earlier operations left."""
     folder = tmp_path_factory.mktemp("fuzzed")
     store, calls = Store.open(folder / "store.sqlite"), CallLog.open(None)
-    operations = Operations(store, Place("demo", "region-1"))
+    operations = Operations(store, ClusterValues("demo", "region-1"))
     app = make_app(
         Api(
             operations,

@@ -15,7 +15,7 @@ from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.server import Address, Server
-from autoscaler.api.view import Place
+from autoscaler.api.view import ClusterValues
 from autoscaler.store.calls import CallLog
 from autoscaler.store.store import Store
 from tests.web.served import Served, password_file, until
@@ -69,7 +69,8 @@ def test_a_configured_host_name_is_accepted(tmp_path: object) -> None:
 
     passwords = Passwords(password_file(Path(str(tmp_path)) / "passwords"))
     app = make_app(
-        Api(Operations(Store.open(None), Place("demo")), Logins(passwords), CallLog.open(None)), hosts=("sge.example",)
+        Api(Operations(Store.open(None), ClusterValues("demo")), Logins(passwords), CallLog.open(None)),
+        hosts=("sge.example",),
     )
     with Server(app, Address("127.0.0.1", 0)).beside() as server:
         results = [
@@ -153,7 +154,7 @@ def test_a_forwarded_address_is_believed_only_from_a_named_proxy(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, proxies: tuple[str, ...], given: str, peer: str
 ) -> None:
     passwords = Passwords(password_file(tmp_path / "pw"))
-    app = make_app(Api(Operations(Store.open(None), Place("demo")), Logins(passwords), CallLog.open(None)))
+    app = make_app(Api(Operations(Store.open(None), ClusterValues("demo")), Logins(passwords), CallLog.open(None)))
     with Server(app, Address("127.0.0.1", 0, proxies=proxies)).beside() as server:
         requests.get(f"{server.url}/operations/", auth=("anna", "no"), headers={"X-Forwarded-For": given}, timeout=120)
     assert f"wrong login from {peer or 'an unknown address'} as anna" in caplog.text

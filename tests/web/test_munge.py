@@ -14,7 +14,17 @@ from pathlib import Path
 import pytest
 import requests
 
-from autoscaler.answer_client import OVERRIDES, PREFIX, Place, Refused, Unanswered, ask, override, remote, standing
+from autoscaler.answer_client import (
+    OVERRIDES,
+    PREFIX,
+    Refused,
+    ServiceAddress,
+    Unanswered,
+    ask,
+    override,
+    remote,
+    standing,
+)
 from autoscaler.api.app import make_app
 from autoscaler.api.dependencies import Api
 from autoscaler.api.local_roles import LocalRoles
@@ -67,8 +77,8 @@ class Site:
     who_called: Callable[[], list[str]]
 
     @property
-    def place(self) -> Place:
-        return Place(url=self.url, munge=str(self.socket))
+    def place(self) -> ServiceAddress:
+        return ServiceAddress(url=self.url, munge=str(self.socket))
 
     def call(self, method: str, target: str) -> Call:
         return Call(method, target, self.url.removeprefix("http://"))
@@ -368,12 +378,12 @@ def test_a_missing_munge_program_is_reported(
     ):
         pass
     with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_MUNGE: cannot run munge"):
-        ask(Place(url="http://127.0.0.1:1", munge=str(daemon)), "status")
+        ask(ServiceAddress(url="http://127.0.0.1:1", munge=str(daemon)), "status")
 
 
 def test_without_munged_a_command_reports_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"MUNGE gives no credential: .*none"):
-        ask(Place(url="http://127.0.0.1:1", munge=str(tmp_path / "none")), "status")
+        ask(ServiceAddress(url="http://127.0.0.1:1", munge=str(tmp_path / "none")), "status")
 
 
 @as_root

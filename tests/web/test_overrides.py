@@ -21,7 +21,7 @@ from autoscaler.api.dependencies import Api
 from autoscaler.api.local_roles import FRESH, LocalRoles
 from autoscaler.api.local_socket import served_locally
 from autoscaler.api.operations import Operations
-from autoscaler.api.view import Place
+from autoscaler.api.view import ClusterValues
 from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.store.calls import CallLog
@@ -69,7 +69,7 @@ def a_site(state: str = "state") -> Iterator[Site]:
             worker = Worker("i-1", kind, "execute", MachineState.RUNNING, 1.0, "fake-1")
             store.history.note_workers([worker], [], 1.0)
             managers, rings = list[str](), list[int]()
-            operations = Operations(store, Place("default", "fake", "fake"), ring=lambda: rings.append(1))
+            operations = Operations(store, ClusterValues("default", "fake", "fake"), ring=lambda: rings.append(1))
             api = Api(operations, calls=calls, local=LocalRoles(None, lambda: list(managers)))
             with served_locally(lambda: make_app(api), folder / "a.sock"):
                 yield Site(folder / "a.sock", folder, store, calls, managers, api, rings)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from autoscaler.api.usage import InvalidTimes, Span, spans
-from autoscaler.api.view import Place
+from autoscaler.api.view import ClusterValues
 from autoscaler.core.model.fleet import Bucket, BucketKey, FailureKind, LaunchFailure, MachineState, PriceType, Worker
 from autoscaler.core.model.memory import Backoff
 from autoscaler.core.workers.phases import Condition, Phase
@@ -191,8 +191,10 @@ def test_a_spot_array_is_reported_as_interruptible(api: Served) -> None:
     assert (answer["Interruptible"], answer["Region"], answer["SubnetId"]) == (True, "region-1", "net")
 
 
-@pytest.mark.parametrize("place", (Place("demo"), Place("demo", "", ""), Place("demo", "region-1", "")))
-def test_an_array_without_region_or_subnet_reports_a_placeholder(api: Served, place: Place) -> None:
+@pytest.mark.parametrize(
+    "place", (ClusterValues("demo"), ClusterValues("demo", "", ""), ClusterValues("demo", "region-1", ""))
+)
+def test_an_array_without_region_or_subnet_reports_a_placeholder(api: Served, place: ClusterValues) -> None:
     api.operations.place = place
     answer = api.client.get("status", nodes="true").json()["nodearrays"][0]["nodearray"]
     assert all(answer[name] for name in ("Region", "SubnetId")), answer

@@ -20,7 +20,7 @@ from autoscaler.core.requests.instance_types import allowed_types
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ArrayType:
     """One instance type in one node array, with its cheapest bucket."""
 
     bucket: Bucket
@@ -45,10 +45,10 @@ class Range:
     """What one node array may consist of."""
 
     array: NodeArrayPolicy
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ArrayType, ...]
     """Smallest first; types of which the limits allow no worker are in `barred`."""
-    barred: tuple[Kind, ...] = ()
-    others: tuple[Kind, ...] = ()
+    barred: tuple[ArrayType, ...] = ()
+    others: tuple[ArrayType, ...] = ()
     """Types that settings leave out and that may be a remedy, the cheapest first."""
     family: str | None = None
 
@@ -99,12 +99,14 @@ def _available(found: Mapping[str, tuple[Bucket, Reason | None]]) -> list[Bucket
     return sorted(buckets, key=lambda one: (_price_or_inf(one), one.type.vcpus, one.type.memory, one.type.name))
 
 
-def _kind(bucket: Bucket, obstacle: Reason | None, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> Kind:
+def _kind(
+    bucket: Bucket, obstacle: Reason | None, array: NodeArrayPolicy, complexes: Mapping[str, Complex]
+) -> ArrayType:
     offer = host_values_of(bucket.type, array, complexes)
-    return Kind(bucket, offer.host(bucket.type.name, array.queue), obstacle)
+    return ArrayType(bucket, offer.host(bucket.type.name, array.queue), obstacle)
 
 
-def _by_size(kinds: Iterable[Kind]) -> tuple[Kind, ...]:
+def _by_size(kinds: Iterable[ArrayType]) -> tuple[ArrayType, ...]:
     return tuple(sorted(kinds, key=lambda kind: (kind.type.vcpus, kind.type.memory, kind.type.name)))
 
 

@@ -62,6 +62,17 @@ def take_all(constraints: Sequence[Constraint], use: NodeUse) -> NodeUse | Reaso
     return use
 
 
+def put_one(job: str, constraints: Sequence[Constraint], use: NodeUse) -> NodeUse | Reason:
+    """Put one task of a job on a node, unless a job there has the node to itself."""
+    node = use.node
+    if node.taken_by is not None and (node.sealed or node.taken_by != job):
+        return because(Code.NODE_TAKEN, job=node.taken_by)
+    after = take_all(constraints, replace(use, job=job))
+    if isinstance(after, Reason):
+        return after
+    return replace(after, node=replace(after.node, jobs=after.node.jobs | {job}))
+
+
 @dataclass(frozen=True, slots=True)
 class MinimumResource:
     """At least this amount of a counted resource is left, and is taken."""

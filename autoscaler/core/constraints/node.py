@@ -108,7 +108,7 @@ class NodeProperties:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class PropertyType:
     """The type of a property, and its meaning."""
 
     type: str
@@ -117,38 +117,40 @@ class Kind:
     optional: bool = False
 
 
-PROPERTIES: Mapping[str, Kind] = MappingProxyType(
+PROPERTIES: Mapping[str, PropertyType] = MappingProxyType(
     {
-        "bucket_id": Kind("str", "UUID of its bucket, the same in every pass"),
-        "colocated": Kind("bool", "whether it is in a placement group"),
-        "cores_per_socket": Kind("int", "physical cores of a CPU socket"),
-        "create_time": Kind("time", "when it was created"),
-        "create_time_remaining": Kind("float", "seconds of its boot timeout that are left"),
-        "create_time_unix": Kind("float", "when it was created, Unix seconds"),
-        "delete_time": Kind("time", "when it was deleted"),
-        "delete_time_unix": Kind("float", "when it was deleted, Unix seconds"),
-        "exists": Kind("bool", "whether it has been created"),
-        "gpu_count": Kind("int", "GPUs"),
-        "hostname": Kind("str", "host name, once it has one", optional=True),
-        "hostname_or_uuid": Kind("str", "host name or else a UUID of its own"),
-        "infiniband": Kind("bool", "whether its size has InfiniBand"),
-        "instance_id": Kind("str", "the provider's id of its machine", optional=True),
-        "keep_alive": Kind("bool", "whether it is kept from being removed"),
-        "last_match_time": Kind("time", "when a job was last matched with it"),
-        "last_match_time_unix": Kind("float", "when a job was last matched with it, Unix seconds"),
-        "location": Kind("str", "region of its machine"),
-        "memory": Kind("size", "main memory as its provider reports it; the system has a little less"),
-        "name": Kind("str", "its name in its node array"),
-        "nodearray": Kind("str", "its node array"),
-        "pcpu_count": Kind("int", "physical cores"),
-        "placement_group": Kind("str", "its placement group, or its group of workers, if it is in one", optional=True),
-        "private_ip": Kind("str", "its address, once it has one", optional=True),
-        "spot": Kind("bool", "whether its cloud may take it back, for a lower price"),
-        "state": Kind("str", "Off, Preparing, Ready, Failed, Terminating or Terminated"),
-        "vcpu_count": Kind("int", "virtual cores"),
-        "version": Kind("str", "version of this list"),
-        "vm_family": Kind("str", "family of its size"),
-        "vm_size": Kind("str", "its VM size: the instance type"),
+        "bucket_id": PropertyType("str", "UUID of its bucket, the same in every pass"),
+        "colocated": PropertyType("bool", "whether it is in a placement group"),
+        "cores_per_socket": PropertyType("int", "physical cores of a CPU socket"),
+        "create_time": PropertyType("time", "when it was created"),
+        "create_time_remaining": PropertyType("float", "seconds of its boot timeout that are left"),
+        "create_time_unix": PropertyType("float", "when it was created, Unix seconds"),
+        "delete_time": PropertyType("time", "when it was deleted"),
+        "delete_time_unix": PropertyType("float", "when it was deleted, Unix seconds"),
+        "exists": PropertyType("bool", "whether it has been created"),
+        "gpu_count": PropertyType("int", "GPUs"),
+        "hostname": PropertyType("str", "host name, once it has one", optional=True),
+        "hostname_or_uuid": PropertyType("str", "host name or else a UUID of its own"),
+        "infiniband": PropertyType("bool", "whether its size has InfiniBand"),
+        "instance_id": PropertyType("str", "the provider's id of its machine", optional=True),
+        "keep_alive": PropertyType("bool", "whether it is kept from being removed"),
+        "last_match_time": PropertyType("time", "when a job was last matched with it"),
+        "last_match_time_unix": PropertyType("float", "when a job was last matched with it, Unix seconds"),
+        "location": PropertyType("str", "region of its machine"),
+        "memory": PropertyType("size", "main memory as its provider reports it; the system has a little less"),
+        "name": PropertyType("str", "its name in its node array"),
+        "nodearray": PropertyType("str", "its node array"),
+        "pcpu_count": PropertyType("int", "physical cores"),
+        "placement_group": PropertyType(
+            "str", "its placement group, or its group of workers, if it is in one", optional=True
+        ),
+        "private_ip": PropertyType("str", "its address, once it has one", optional=True),
+        "spot": PropertyType("bool", "whether its cloud may take it back, for a lower price"),
+        "state": PropertyType("str", "Off, Preparing, Ready, Failed, Terminating or Terminated"),
+        "vcpu_count": PropertyType("int", "virtual cores"),
+        "version": PropertyType("str", "version of this list"),
+        "vm_family": PropertyType("str", "family of its size"),
+        "vm_size": PropertyType("str", "its VM size: the instance type"),
     }
 )
 """Every name that may follow `node.`."""

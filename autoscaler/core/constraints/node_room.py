@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from autoscaler.core.constraints.constraint import And, Constraint, Exclusive, MinimumResource, NodeUse, Not, Or, XOr
-from autoscaler.core.constraints.matching import put_one
+from autoscaler.core.constraints.constraint import (
+    And,
+    Constraint,
+    Exclusive,
+    MinimumResource,
+    NodeUse,
+    Not,
+    Or,
+    XOr,
+    put_one,
+)
 from autoscaler.core.constraints.node import Node
 from autoscaler.core.constraints.values import SCALE, is_number, millionths
 from autoscaler.core.model.reasons import Reason

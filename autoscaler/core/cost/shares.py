@@ -68,7 +68,7 @@ class Use:
     """None: it runs."""
 
 
-class Kind(StrEnum):
+class CostKind(StrEnum):
     """The purpose of a part of a worker's cost."""
 
     USED = "used"
@@ -81,7 +81,7 @@ class Part:
     """A part of what one worker cost. All parts of a worker add up to its rent."""
 
     rental: Rental
-    kind: Kind
+    kind: CostKind
     use: Use | None
     micros: int
     slot_ms: float
@@ -115,8 +115,8 @@ def parts_of(rental: Rental, uses: Sequence[Use], window: Window) -> list[Part]:
     within = Window(low, high, high)
     clipped = [(*within.of(use.began, use.ended), max(use.slots, 1)) for use in uses]
     weights = _weights(clipped, max(rental.slots, 1), low, joined, high)
-    shares = [(Kind.USED, use) for use in uses]
-    kinds: list[tuple[Kind, Use | None]] = [*shares, (Kind.STARTING, None), (Kind.IDLE, None)]
+    shares = [(CostKind.USED, use) for use in uses]
+    kinds: list[tuple[CostKind, Use | None]] = [*shares, (CostKind.STARTING, None), (CostKind.IDLE, None)]
     scale = lcm(*{base for weight in weights for base in weight})
     plain = [sum(time * scale // base for base, time in weight.items()) for weight in weights]
     amounts = divided(rent_of(rental, window), plain)

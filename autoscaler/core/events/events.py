@@ -8,7 +8,7 @@ from itertools import chain
 
 from autoscaler.core.events.changes import compared
 from autoscaler.core.events.event import EventKind, JobEvent, ranges
-from autoscaler.core.events.known import Accounted, Known, Run
+from autoscaler.core.events.known import Accounted, KnownEvents, Run
 from autoscaler.core.events.left import jobs_left
 from autoscaler.core.events.projects import Projects
 from autoscaler.core.events.running import runs_and_ends
@@ -27,13 +27,13 @@ COMPARED = 60.0
 class PassEvents:
     """The events of one pass, in the order of a job's life, and what is known after it."""
 
-    known: Known
+    known: KnownEvents
     events: tuple[JobEvent, ...] = ()
     started: tuple[Run, ...] = ()
     ended: tuple[Run, ...] = ()
 
 
-def events_of(known: Known, snapshot: Snapshot, plan: Plan, accounted: Sequence[Accounted]) -> PassEvents:
+def events_of(known: KnownEvents, snapshot: Snapshot, plan: Plan, accounted: Sequence[Accounted]) -> PassEvents:
     """`accounted`: lines of accounting since the last pass. Orders come from the snapshot's journal: the next pass
     reports an order that this plan makes, even after a crash.
     """
@@ -57,8 +57,8 @@ def events_of(known: Known, snapshot: Snapshot, plan: Plan, accounted: Sequence[
 
 
 def _countings(
-    known: Known, plan: Plan, projects: Projects, now: float, *, listed: bool
-) -> tuple[Known, list[JobEvent]]:
+    known: KnownEvents, plan: Plan, projects: Projects, now: float, *, listed: bool
+) -> tuple[KnownEvents, list[JobEvent]]:
     """Verdicts of the same listing with the same totals are compared seldom, because there may be 50,000."""
     totals = plan.waiting, plan.counted, len(plan.job_categories)
     if listed and totals == known.totals and 0 <= now - known.compared_at < COMPARED:
@@ -67,7 +67,9 @@ def _countings(
     return replace(known, totals=totals, compared_at=now), events
 
 
-def _never_seen_waiting(known: Known, accounted: Iterable[Accounted], now: float) -> tuple[Known, list[JobEvent]]:
+def _never_seen_waiting(
+    known: KnownEvents, accounted: Iterable[Accounted], now: float
+) -> tuple[KnownEvents, list[JobEvent]]:
     """Jobs that came, ran and ended between two passes."""
     groups: dict[tuple[str, str], dict[int, list[Accounted]]] = {}
     for line in accounted:
@@ -90,7 +92,9 @@ def _never_seen_waiting(known: Known, accounted: Iterable[Accounted], now: float
     return (replace(known, submitted=known.submitted.plus(new)) if new else known), events
 
 
-def _orders(known: Known, orders: Sequence[Order], whose: _Whose, now: float) -> tuple[Known, list[JobEvent]]:
+def _orders(
+    known: KnownEvents, orders: Sequence[Order], whose: _Whose, now: float
+) -> tuple[KnownEvents, list[JobEvent]]:
     """Launches that were ordered since."""
     new: dict[str, list[Order]] = {}
     for order in orders:
@@ -165,7 +169,7 @@ def _time_of(order: Order) -> float:
     return order.ordered_at if order.planned_at is None else order.planned_at
 
 
-def _joined(known: Known, snapshot: Snapshot, plan: Plan) -> tuple[Known, list[JobEvent]]:
+def _joined(known: KnownEvents, snapshot: Snapshot, plan: Plan) -> tuple[KnownEvents, list[JobEvent]]:
     """Workers from which qmaster has its first load report."""
     heard = {
         worker.id: note.joined_at

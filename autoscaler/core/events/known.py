@@ -60,7 +60,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownEvents:
     """All that was reported before and could be reported again. The last listing is kept to be compared by identity: an
     unchanged object has no new event.
     """

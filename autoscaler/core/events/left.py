@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain
 
 from autoscaler.core.events.event import UNLISTED, EventKind, JobEvent, ranges
-from autoscaler.core.events.known import Accounted, Known, Left
+from autoscaler.core.events.known import Accounted, KnownEvents, Left
 from autoscaler.core.events.projects import Projects
 from autoscaler.core.events.running import LATE
 from autoscaler.core.model.cluster import ExecutionHost, JobCategory
@@ -20,14 +20,14 @@ MESSAGE = "it is no longer listed, and accounting shows no start: most likely it
 
 
 def jobs_left(
-    known: Known,
+    known: KnownEvents,
     job_categories: Sequence[JobCategory],
     change: tuple[Sequence[int], Sequence[int]],
     hosts: Sequence[ExecutionHost],
     accounted: Iterable[Accounted],
     projects: Projects,
     now: float,
-) -> tuple[Known, list[JobEvent]]:
+) -> tuple[KnownEvents, list[JobEvent]]:
     """`known`: as the last pass left it, with the listing of that pass. `change`: how this listing differs from it."""
     new, gone = change
     if not gone and not known.left:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from autoscaler.core.events.event import ENDED, FAILED, UNKNOWN, EventKind, JobEvent, ranges
-from autoscaler.core.events.known import Accounted, Key, Known, Run
+from autoscaler.core.events.known import Accounted, Key, KnownEvents, Run
 from autoscaler.core.events.projects import Projects
 from autoscaler.core.model.cluster import ExecutionHost, HostJob
 
@@ -22,7 +22,7 @@ Instances = Mapping[tuple[str, str], tuple[HostJob, ...]]
 class Moved:
     """The changes of jobs on hosts in one pass."""
 
-    known: Known
+    known: KnownEvents
     started: tuple[Run, ...] = ()
     ended: tuple[Run, ...] = ()
     """Runs reported as ended: they are forgotten."""
@@ -43,7 +43,7 @@ class _Alike(NamedTuple):
 
 
 def runs_and_ends(
-    known: Known,
+    known: KnownEvents,
     hosts: Sequence[ExecutionHost],
     accounted: Sequence[Accounted],
     projects: Projects,

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from autoscaler.core.events.changes import compared
 from autoscaler.core.events.event import EventKind, JobEvent, ranges
-from autoscaler.core.events.known import Known
+from autoscaler.core.events.known import KnownEvents
 from autoscaler.core.events.projects import Projects
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.complexes import task_count
@@ -20,8 +20,8 @@ MANY = 10_000
 
 
 def submissions(
-    known: Known, job_categories: tuple[JobCategory, ...], new: Sequence[int], projects: Projects, now: float
-) -> tuple[Known, list[JobEvent]]:
+    known: KnownEvents, job_categories: tuple[JobCategory, ...], new: Sequence[int], projects: Projects, now: float
+) -> tuple[KnownEvents, list[JobEvent]]:
     """Jobs that were not reported before: one event for each owner and project, whatever the number of categories.
     `new`: indices of categories that the last listing did not have.
     """
@@ -53,8 +53,8 @@ def _submitted(jobs: Sequence[tuple[int, float, int]], owner: str, project: str,
 
 
 def countings(
-    known: Known, verdicts: Sequence[JobCategoryVerdict], projects: Projects, now: float
-) -> tuple[Known, list[JobEvent]]:
+    known: KnownEvents, verdicts: Sequence[JobCategoryVerdict], projects: Projects, now: float
+) -> tuple[KnownEvents, list[JobEvent]]:
     """Jobs that begin to count as demand, or stop. An array counts if some of its tasks do."""
     now_verdicts = tuple(map(_JOBS, verdicts)), tuple(map(_COUNTED, verdicts))
     if now_verdicts == known.verdicts:
@@ -93,7 +93,7 @@ def countings(
     return grown, events
 
 
-def without_ended(known: Known) -> Known:
+def without_ended(known: KnownEvents) -> KnownEvents:
     """Without jobs that neither wait nor run, once these are many: accounting may have lines of the newest some seconds
     later.
     """

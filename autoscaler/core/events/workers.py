@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from autoscaler.core.events.event import TERMINATED, EventKind, JobEvent
-from autoscaler.core.events.known import Known
+from autoscaler.core.events.known import KnownEvents
 from autoscaler.core.model.fleet import Ending, Worker
 from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.reasons import Code
@@ -43,7 +43,7 @@ def launch_failures(snapshot: Snapshot) -> list[JobEvent]:
     return list(found.values())
 
 
-def worker_changes(known: Known, snapshot: Snapshot, plan: Plan) -> tuple[Known, list[JobEvent]]:
+def worker_changes(known: KnownEvents, snapshot: Snapshot, plan: Plan) -> tuple[KnownEvents, list[JobEvent]]:
     """Workers that were seen disabled by us, enabled again, or gone. The first pass of a process compares with the
     memory that the one before left.
     """

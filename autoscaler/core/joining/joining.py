@@ -20,8 +20,8 @@ from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.core.workers.step import (
     BY_A_PERSON,
     PassContext,
-    Row,
     Rule,
+    Transition,
     WorkerStep,
     always,
     complete,
@@ -192,8 +192,8 @@ RULES: tuple[Rule[Arrival], ...] = (
         "Its group leaves, or is complete without it: that is no failure of the worker.",
         lambda arrival: arrival.end_requested is None and (arrival.group_verdict.leave or arrival.surplus) is not None,
         (
-            Row("It is an execution host.", _host, _disable_for_group, Disable, Phase.DRAINING),
-            Row("It is no execution host.", always, _terminate_for_group, Terminate, Phase.LEAVING),
+            Transition("It is an execution host.", _host, _disable_for_group, Disable, Phase.DRAINING),
+            Transition("It is no execution host.", always, _terminate_for_group, Terminate, Phase.LEAVING),
         ),
     ),
     Rule(
@@ -201,7 +201,7 @@ RULES: tuple[Rule[Arrival], ...] = (
         "A person wants it gone, or nothing will need it.",
         lambda arrival: arrival.end_requested is not None,
         (
-            Row(
+            Transition(
                 "It is an execution host.",
                 _host,
                 lambda arrival: leave(
@@ -210,7 +210,7 @@ RULES: tuple[Rule[Arrival], ...] = (
                 reasons=BY_A_PERSON,
                 way_out=True,
             ),
-            Row(
+            Transition(
                 "It is no execution host.",
                 always,
                 lambda arrival: terminate(
@@ -227,14 +227,14 @@ RULES: tuple[Rule[Arrival], ...] = (
         "It takes too long, or its provider says that it never comes up.",
         lambda arrival: arrival.late is not None,
         (
-            Row(
+            Transition(
                 "It is an execution host.",
                 _host,
                 lambda arrival: leave(arrival.worker, arrival.pass_context, _given(arrival.late)),
                 reasons=(Code.BOOT_TIMEOUT, Code.JOIN_TIMEOUT, Code.INCOMPLETE_TIMEOUT),
                 way_out=True,
             ),
-            Row(
+            Transition(
                 "It is no execution host.",
                 always,
                 _give_up,
@@ -248,7 +248,7 @@ RULES: tuple[Rule[Arrival], ...] = (
         "await_name",
         "Its name still belongs to an older machine's execution host, which recovery removes.",
         _awaits_name,
-        (Row("", always, lambda arrival: wait(arrival.worker, because(Code.NAME_STILL_USED))),),
+        (Transition("", always, lambda arrival: wait(arrival.worker, because(Code.NAME_STILL_USED))),),
         sources=frozenset({Phase.BOOTING}),
     ),
     Rule(
@@ -256,12 +256,12 @@ RULES: tuple[Rule[Arrival], ...] = (
         "A queue that has come to it since its enrolment is enabled, and it must not take jobs yet.",
         lambda arrival: arrival.worker.joined and arrival.worker.enabled and _held_up(arrival) is not None,
         (
-            Row(
+            Transition(
                 "It was disabled a moment ago.",
                 lambda arrival: arrival.pass_context.recent(arrival.worker.note.disabled_at),
                 lambda arrival: wait(arrival.worker, _given(_held_up(arrival))),
             ),
-            Row(
+            Transition(
                 "It was not.",
                 always,
                 lambda arrival: disable(
@@ -276,7 +276,7 @@ RULES: tuple[Rule[Arrival], ...] = (
         "hold_for_group",
         "It is complete. Its group is not: it takes jobs only with all others.",
         lambda arrival: arrival.worker.joined and arrival.group_verdict.hold is not None,
-        (Row("", always, lambda arrival: wait(arrival.worker, _given(arrival.group_verdict.hold))),),
+        (Transition("", always, lambda arrival: wait(arrival.worker, _given(arrival.group_verdict.hold))),),
         sources=_JOINING,
     ),
     Rule(
@@ -285,14 +285,14 @@ RULES: tuple[Rule[Arrival], ...] = (
         "bucket gets no backoff.",
         lambda arrival: arrival.worker.joined and arrival.closed is not None,
         (
-            Row(
+            Transition(
                 "It has been empty for `idle_timeout`, and nothing else needs it.",
                 _dispensable,
                 lambda arrival: disable(arrival.worker, arrival.pass_context, Disabling.IDLE, _given(arrival.closed)),
                 Disable,
                 Phase.DRAINING,
             ),
-            Row(
+            Transition(
                 "It has not been empty for that long, or something else needs it.",
                 always,
                 lambda arrival: wait(arrival.worker, _given(arrival.closed)),
@@ -304,7 +304,7 @@ RULES: tuple[Rule[Arrival], ...] = (
         "enable_joined",
         "It is complete and up, and reports.",
         lambda arrival: arrival.worker.joined,
-        (Row("", always, _enable, Enable, Phase.READY, reasons=(Code.JOINED,)),),
+        (Transition("", always, _enable, Enable, Phase.READY, reasons=(Code.JOINED,)),),
         sources=_JOINING,
     ),
     Rule(
@@ -313,7 +313,7 @@ RULES: tuple[Rule[Arrival], ...] = (
         "it complete.",
         lambda arrival: bool(arrival.worker.missing_values),
         (
-            Row(
+            Transition(
                 "",
                 always,
                 lambda arrival: _complete(arrival.worker, arrival.pass_context),
@@ -328,7 +328,7 @@ RULES: tuple[Rule[Arrival], ...] = (
         "The autoscaler enrols it, or enrols it again if that was cut short.",
         _unfinished,
         (
-            Row(
+            Transition(
                 "It is not up, or has no name.",
                 lambda arrival: (
                     arrival.worker.phase is Phase.BOOTING
@@ -337,7 +337,7 @@ RULES: tuple[Rule[Arrival], ...] = (
                 ),
                 _await_boot,
             ),
-            Row(
+            Transition(
                 "It is up and has a name.",
                 always,
                 lambda arrival: _enrol(arrival.worker, arrival.pass_context),
@@ -351,7 +351,7 @@ RULES: tuple[Rule[Arrival], ...] = (
         "wait_for_execd",
         "It is enrolled, and qmaster has no load report from it yet.",
         always,
-        (Row("", always, lambda arrival: wait(arrival.worker, because(Code.JOINING))),),
+        (Transition("", always, lambda arrival: wait(arrival.worker, because(Code.JOINING))),),
     ),
 )
 """The transitions of a worker on its way into service."""

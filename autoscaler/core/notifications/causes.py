@@ -64,7 +64,7 @@ Finder = Callable[[NotificationContext], Iterable[Cause] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CauseKind:
     """One row of the table."""
 
     name: str
@@ -199,20 +199,20 @@ def _blind(context: NotificationContext) -> Iterable[Cause]:
     return () if context.observed is not None else (Cause("", because(Code.NOT_OBSERVED, why=context.unobserved)),)
 
 
-KINDS: tuple[Kind, ...] = (
-    Kind("circuit_breaker", "circuit breaker", _of_plan(_circuit_breaker)),
-    Kind("protected_mode", "protected mode", _of_plan(_protected)),
-    Kind("array_stopped", "node array stopped", _of_plan(_stopped)),
-    Kind("launches_refused", "launches refused", _of_plan(_refused)),
-    Kind("limit", "limit reached", _of_plan(_limited), after=lambda context: context.limit_after),
-    Kind("lost_worker", "lost worker", _of_plan(_lost), passes=False),
-    Kind("end_refused", "worker not ended", _of_plan(_not_ended)),
-    Kind("set_aside", "worker set aside", _of_plan(_set_aside), after=_until_set_aside),
-    Kind("unsatisfiable_job", "unsatisfiable job", _of_plan(_unsatisfiable), passes=False),
-    Kind("budget", "budget", _of_plan(_budgets), passes=False),
-    Kind("old_prices", "old prices", _of_plan(_old_prices)),
-    Kind("no_observation", "no observation", _blind, after=lambda _: BLIND_FOR),
+KINDS: tuple[CauseKind, ...] = (
+    CauseKind("circuit_breaker", "circuit breaker", _of_plan(_circuit_breaker)),
+    CauseKind("protected_mode", "protected mode", _of_plan(_protected)),
+    CauseKind("array_stopped", "node array stopped", _of_plan(_stopped)),
+    CauseKind("launches_refused", "launches refused", _of_plan(_refused)),
+    CauseKind("limit", "limit reached", _of_plan(_limited), after=lambda context: context.limit_after),
+    CauseKind("lost_worker", "lost worker", _of_plan(_lost), passes=False),
+    CauseKind("end_refused", "worker not ended", _of_plan(_not_ended)),
+    CauseKind("set_aside", "worker set aside", _of_plan(_set_aside), after=_until_set_aside),
+    CauseKind("unsatisfiable_job", "unsatisfiable job", _of_plan(_unsatisfiable), passes=False),
+    CauseKind("budget", "budget", _of_plan(_budgets), passes=False),
+    CauseKind("old_prices", "old prices", _of_plan(_old_prices)),
+    CauseKind("no_observation", "no observation", _blind, after=lambda _: BLIND_FOR),
 )
 """In the order of a message."""
 
-BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}
+BY_NAME: Mapping[str, CauseKind] = {kind.name: kind for kind in KINDS}

@@ -12,7 +12,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from autoscaler.core.model.reasons import Reason
-from autoscaler.core.notifications.causes import BY_NAME, KINDS, MOST_OF_A_KIND, Cause, Kind, NotificationContext
+from autoscaler.core.notifications.causes import BY_NAME, KINDS, MOST_OF_A_KIND, Cause, CauseKind, NotificationContext
 
 SETTLED = 60.0
 """Seconds after which a cause that no longer holds has passed."""
@@ -50,11 +50,11 @@ class Notification:
 
 
 Key = str
-"""Kind and subject."""
+"""CauseKind and subject."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownCauses:
     """The causes of earlier passes."""
 
     watched: Mapping[Key, Watched] = field(default_factory=lambda: MappingProxyType({}))
@@ -64,11 +64,11 @@ class Known:
 class Due:
     """The notifications that are due now, and what is known afterwards."""
 
-    known: Known
+    known: KnownCauses
     notifications: tuple[Notification, ...] = ()
 
 
-def notifications_due(known: Known, context: NotificationContext, *, resolved: bool = True) -> Due:
+def notifications_due(known: KnownCauses, context: NotificationContext, *, resolved: bool = True) -> Due:
     """`resolved`: whether the end of a cause is reported. If nothing changed, `known` is the same object."""
     watched: dict[Key, Watched] = {}
     news: list[Notification] = []
@@ -82,11 +82,11 @@ def notifications_due(known: Known, context: NotificationContext, *, resolved: b
         watched |= now_watched
         news += new
     news = [each for each in news if resolved or not each.passed]
-    return Due(known if watched == dict(known.watched) else Known(watched), tuple(news))
+    return Due(known if watched == dict(known.watched) else KnownCauses(watched), tuple(news))
 
 
 def _of_kind(
-    kind: Kind, before: Mapping[Key, Watched], found: Sequence[Cause] | islice[Cause], context: NotificationContext
+    kind: CauseKind, before: Mapping[Key, Watched], found: Sequence[Cause] | islice[Cause], context: NotificationContext
 ) -> tuple[dict[Key, Watched], list[Notification]]:
     watched: dict[Key, Watched] = {}
     news: list[Notification] = []
@@ -111,7 +111,7 @@ def _of_kind(
     return watched, news
 
 
-def _held(old: Watched | None, kind: Kind, cause: Cause, now: float) -> Watched:
+def _held(old: Watched | None, kind: CauseKind, cause: Cause, now: float) -> Watched:
     """A cause that holds now. A short gap does not matter; a cause that had passed begins anew."""
     if old is None:
         return Watched(kind.name, cause.subject, now, cause.reason)
@@ -120,7 +120,7 @@ def _held(old: Watched | None, kind: Kind, cause: Cause, now: float) -> Watched:
     return old if old.gone_since is None else replace(old, gone_since=None)
 
 
-def _is_due(each: Watched, kind: Kind, context: NotificationContext) -> bool:
+def _is_due(each: Watched, kind: CauseKind, context: NotificationContext) -> bool:
     if each.notified or context.now - each.since < kind.after(context):
         return False
     return each.notified_at is None or context.now - each.notified_at >= AGAIN

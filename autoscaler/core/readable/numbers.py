@@ -27,7 +27,7 @@ _KINDS = frozenset({"int", "float", "int | None", "float | None"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _NumberKind:
     """The possible numbers of a field."""
 
     name: str
@@ -43,7 +43,7 @@ class _Kind:
 
 
 @cache
-def _numbers_of(kind: Any) -> tuple[_Kind, ...]:
+def _numbers_of(kind: Any) -> tuple[_NumberKind, ...]:
     """The fields of a dataclass that hold one number each; looked up once for each class."""
     return tuple(_kind(one.name) for one in fields(kind) if str(one.type) in _KINDS)
 
@@ -53,10 +53,10 @@ def _bounds_of(kind: Any) -> tuple[tuple[str, float], ...]:
     return tuple((one.name, one.most) for one in _numbers_of(kind))
 
 
-def _kind(name: str) -> _Kind:
+def _kind(name: str) -> _NumberKind:
     if name in _TIMES or name.endswith(("_at", "_since")):
-        return _Kind(name, LAST, True)
-    return _Kind(name, TOO_MUCH if name in ("memory", "job", "number") else MOST, False)
+        return _NumberKind(name, LAST, True)
+    return _NumberKind(name, TOO_MUCH if name in ("memory", "job", "number") else MOST, False)
 
 
 def odd_numbers(one: object) -> tuple[tuple[str, float], ...]:

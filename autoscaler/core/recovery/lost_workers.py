@@ -36,8 +36,8 @@ from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.core.workers.step import (
     BY_A_PERSON,
     PassContext,
-    Row,
     Rule,
+    Transition,
     WorkerStep,
     always,
     enable,
@@ -53,7 +53,7 @@ _WITH_HOST = frozenset({Phase.JOINING, Phase.READY, Phase.DRAINING})
 _INTERRUPTED = _COMING | _WITH_HOST
 _READY, _ENDING = frozenset({Phase.READY}), frozenset({Phase.ENDING})
 _UNLISTED = frozenset(Phase) - {Phase.ORDERED, Phase.GONE}
-_FENCED: Row[Lost] = Row(
+_FENCED: Transition[Lost] = Transition(
     "It is silent for too long.", lambda lost: lost.too_long, fence, Terminate, Phase.ENDING, reasons=(Code.FENCED,)
 )
 RULES: tuple[Rule[Lost], ...] = (
@@ -62,48 +62,50 @@ RULES: tuple[Rule[Lost], ...] = (
         "Its end is certain: its jobs start again elsewhere, and its host is removed.",
         lambda lost: lost.worker.gone,
         (
-            Row("It is no execution host.", lambda lost: lost.worker.host is None, waiting(how_it_ended)),
-            Row(
+            Transition("It is no execution host.", lambda lost: lost.worker.host is None, waiting(how_it_ended)),
+            Transition(
                 "Its host is enabled.",
                 lambda lost: lost.worker.enabled and not disabled_by_person(lost.worker),
                 disabled_for(Disabling.LOST, how_it_ended),
                 Disable,
             ),
-            Row(
+            Transition(
                 "It reports with its jobs, and machines were ordered that no listing shows yet: one may have its name.",
                 lambda lost: bool(lost.jobs) and lost.heard and lost.worker.successor is None and lost.context.awaited,
                 name_may_be_reused,
             ),
-            Row(
+            Transition(
                 "Its jobs are to be held before they start again.",
                 lambda lost: bool(lost.jobs) and lost.for_jobs.kind is Hold,
                 move_jobs,
                 Hold,
             ),
-            Row(
+            Transition(
                 "Its jobs may start again elsewhere.",
                 lambda lost: bool(lost.jobs) and lost.for_jobs.kind is Reschedule,
                 move_jobs,
                 Reschedule,
             ),
-            Row(
+            Transition(
                 "Its jobs may not start again, and the settings delete such jobs.",
                 lambda lost: bool(lost.jobs) and lost.for_jobs.kind is Kill,
                 move_jobs,
                 Kill,
             ),
-            Row("Its jobs stay for now, or Grid Engine is asked about them.", lambda lost: bool(lost.jobs), move_jobs),
-            Row(
+            Transition(
+                "Its jobs stay for now, or Grid Engine is asked about them.", lambda lost: bool(lost.jobs), move_jobs
+            ),
+            Transition(
                 "A newer machine's jobs run on its host.",
                 lambda lost: not lost.worker.empty,
                 lambda lost: wait(lost.worker, how_it_ended(lost).then(busy_reason(lost.worker))),
             ),
-            Row(
+            Transition(
                 "Its removal was planned a moment ago.",
                 lambda lost: lost.pass_context.recent(lost.worker.note.retired_at),
                 waiting(how_it_ended),
             ),
-            Row("Nothing is on its host any more.", always, remove_gone, Remove),
+            Transition("Nothing is on its host any more.", always, remove_gone, Remove),
         ),
         sources=frozenset({Phase.GONE}),
     ),
@@ -112,17 +114,17 @@ RULES: tuple[Rule[Lost], ...] = (
         "Its provider's listing leaves it out: if it sends no load report either, its end is made certain.",
         lambda lost: lost.worker.decisive is Condition.UNLISTED,
         (
-            Row(
+            Transition(
                 "It has not been left out for `order_grace`, or it reports under its own name.",
                 may_run_on,
                 waiting(lambda _: because(Code.NOT_LISTED)),
             ),
-            Row(
+            Transition(
                 "A person disabled it.",
                 lambda lost: lost.worker.note.disabling is None and not lost.worker.enabled,
                 lambda lost: keep(lost.worker, because(Code.DISABLED_BY_HAND)),
             ),
-            Row(
+            Transition(
                 "It has been left out for `order_grace`, and is silent for too long.",
                 lambda lost: lost.too_long,
                 lambda lost: fence(lost, because(Code.UNLISTED_AND_SILENT, missing_s=lost.missing_s)),
@@ -130,7 +132,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 Phase.ENDING,
                 reasons=(Code.UNLISTED_AND_SILENT,),
             ),
-            Row(
+            Transition(
                 "It has been left out for `order_grace`, and a newer machine has its name.",
                 always,
                 lambda lost: fence(lost, because(Code.UNLISTED_AND_REPLACED, missing_s=lost.missing_s)),
@@ -146,8 +148,8 @@ RULES: tuple[Rule[Lost], ...] = (
         "Its end was requested: again if it is still silent, but cancelled if it evidently runs on.",
         lambda lost: lost.worker.decisive is Condition.FENCED,
         (
-            Row("It is still silent.", lambda lost: not lost.heard, fence, Terminate, reasons=(Code.FENCED,)),
-            Row(
+            Transition("It is still silent.", lambda lost: not lost.heard, fence, Terminate, reasons=(Code.FENCED,)),
+            Transition(
                 "It reports, `order_grace` after its end was requested, and has no notice.",
                 runs_on,
                 cancel_fence,
@@ -155,7 +157,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 Phase.READY,
                 reasons=(Code.FENCE_CANCELLED,),
             ),
-            Row("Its end takes its time.", always, waiting(ending)),
+            Transition("Its end takes its time.", always, waiting(ending)),
         ),
         sources=_ENDING,
     ),
@@ -164,26 +166,26 @@ RULES: tuple[Rule[Lost], ...] = (
         "Its provider ends it: no job starts there any more.",
         lambda lost: lost.worker.phase is Phase.ENDING,
         (
-            Row(
+            Transition(
                 "It is no execution host, or a person disabled it.",
                 lambda lost: lost.worker.host is None or disabled_by_person(lost.worker),
                 waiting(ending),
             ),
-            Row(
+            Transition(
                 "Its host is enabled.",
                 lambda lost: lost.worker.enabled,
                 disabled_for(Disabling.LOST, ending),
                 Disable,
                 reasons=(Code.ENDING,),
             ),
-            Row(
+            Transition(
                 "Its end hangs: it is silent for too long.",
                 lambda lost: lost.too_long,
                 fence,
                 Terminate,
                 reasons=(Code.FENCED,),
             ),
-            Row("Its end takes its time.", always, waiting(ending)),
+            Transition("Its end takes its time.", always, waiting(ending)),
         ),
         sources=_ENDING,
     ),
@@ -192,7 +194,7 @@ RULES: tuple[Rule[Lost], ...] = (
         "Its cloud withdrew the notice.",
         lambda lost: lost.worker.decisive is Condition.INTERRUPTED and lost.worker.notice is None,
         (
-            Row(
+            Transition(
                 "It reports, and no person drains it.",
                 lambda lost: lost.heard and lost.drained_by_person is None,
                 lambda lost: enable(lost.worker, lost.pass_context, because(Code.INTERRUPTION_WITHDRAWN)),
@@ -208,7 +210,7 @@ RULES: tuple[Rule[Lost], ...] = (
         "Its cloud takes it soon: no job starts there, and it is terminated in time if all its jobs may start again.",
         lambda lost: lost.worker.decisive is Condition.INTERRUPTED and lost.worker.notice is not None,
         (
-            Row(
+            Transition(
                 "It is no execution host.",
                 lambda lost: lost.worker.host is None,
                 lambda lost: terminate(lost.worker, lost.pass_context, lost.interrupted),
@@ -217,7 +219,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 sources=_COMING,
                 reasons=(Code.INTERRUPTED,),
             ),
-            Row(
+            Transition(
                 "Its host is enabled.",
                 lambda lost: lost.worker.enabled,
                 disabled_for(Disabling.INTERRUPTED, lambda lost: lost.interrupted),
@@ -226,14 +228,14 @@ RULES: tuple[Rule[Lost], ...] = (
                 sources=_WITH_HOST,
                 reasons=(Code.INTERRUPTED,),
             ),
-            Row(
+            Transition(
                 "Nothing runs there.",
                 lambda lost: lost.worker.empty,
                 lambda lost: leave(lost.worker, lost.pass_context, lost.interrupted),
                 sources=_WITH_HOST,
                 way_out=True,
             ),
-            Row(
+            Transition(
                 "Its cloud takes it in seconds, and all its jobs may start again.",
                 taken_soon,
                 fence_before_interruption,
@@ -243,7 +245,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 reasons=(Code.TERMINATED_BEFORE_INTERRUPTION,),
             ),
             replace(_FENCED, sources=_WITH_HOST),
-            Row("Its jobs may end before it does.", always, waiting(lambda lost: lost.interrupted)),
+            Transition("Its jobs may end before it does.", always, waiting(lambda lost: lost.interrupted)),
         ),
         sources=_INTERRUPTED,
     ),
@@ -251,7 +253,7 @@ RULES: tuple[Rule[Lost], ...] = (
         "fence_cut_off",
         "It drains and fell silent: it would never be seen empty.",
         lambda lost: lost.worker.decisive is Condition.CUT_OFF,
-        (Row("", always, fence, Terminate, Phase.ENDING, reasons=(Code.FENCED,)),),
+        (Transition("", always, fence, Terminate, Phase.ENDING, reasons=(Code.FENCED,)),),
         sources=frozenset({Phase.DRAINING}),
     ),
     Rule(
@@ -259,7 +261,7 @@ RULES: tuple[Rule[Lost], ...] = (
         "It is silent, or was disabled for that: it is disabled, enabled again, or fenced if that takes too long.",
         always,
         (
-            Row(
+            Transition(
                 "It reports again, and a person drains it.",
                 lambda lost: lost.heard and lost.drained_by_person is not None,
                 lambda lost: leave(
@@ -269,7 +271,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 sources=_READY,
                 way_out=True,
             ),
-            Row(
+            Transition(
                 "It reports again.",
                 lambda lost: lost.heard,
                 lambda lost: enable(lost.worker, lost.pass_context, because(Code.LOAD_REPORTS_AGAIN)),
@@ -278,7 +280,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 sources=_READY,
                 reasons=(Code.LOAD_REPORTS_AGAIN,),
             ),
-            Row(
+            Transition(
                 "Its host is enabled, and a person drains it or stops the autoscaler.",
                 lambda lost: lost.worker.enabled and lost.leaving is not None,
                 drain_silent,
@@ -287,19 +289,19 @@ RULES: tuple[Rule[Lost], ...] = (
                 sources=_READY,
                 reasons=BY_A_PERSON,
             ),
-            Row(
+            Transition(
                 "All hosts are silent.",
                 lambda lost: lost.context.all_silent,
                 waiting(lambda _: because(Code.NO_LOAD_REPORT).then(because(Code.ALL_SILENT))),
                 sources=_READY,
             ),
-            Row(
+            Transition(
                 "Its host is enabled, and it has been silent for a short time only.",
                 lambda lost: lost.worker.enabled and (lost.worker.note.silent_s or 0.0) < lost.context.disable_after,
                 waiting(lambda _: because(Code.NO_LOAD_REPORT)),
                 sources=_READY,
             ),
-            Row(
+            Transition(
                 "Its host is enabled.",
                 lambda lost: lost.worker.enabled,
                 disabled_for(Disabling.SILENT, lambda lost: lost.silent),
@@ -308,7 +310,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 sources=_READY,
                 reasons=(Code.SILENT,),
             ),
-            Row(
+            Transition(
                 "Nothing runs there, and it is silent for too long or would leave anyway.",
                 lambda lost: lost.worker.empty and (lost.leaving is not None or lost.too_long),
                 lambda lost: leave(lost.worker, lost.pass_context, lost.silent, by_person=lost.leaving is not None),
@@ -316,7 +318,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 way_out=True,
             ),
             replace(_FENCED, sources=_READY),
-            Row("It may report again.", always, waiting(lambda lost: lost.silent)),
+            Transition("It may report again.", always, waiting(lambda lost: lost.silent)),
         ),
     ),
 )

@@ -15,8 +15,8 @@ from autoscaler.core.workers.marks import MARKS
 from autoscaler.core.workers.phases import Condition, Phase, down
 from autoscaler.core.workers.step import (
     PassContext,
-    Row,
     Rule,
+    Transition,
     WorkerStep,
     always,
     disable,
@@ -119,21 +119,21 @@ RULES: tuple[Rule[Departure], ...] = (
         "end_removed",
         "It is no execution host any more: only the machine is left.",
         lambda departure: departure.worker.host is None,
-        (Row("", always, _end_removed, Terminate, reasons=(Code.REMOVED_FROM_GRID_ENGINE,)),),
+        (Transition("", always, _end_removed, Terminate, reasons=(Code.REMOVED_FROM_GRID_ENGINE,)),),
         sources=frozenset({Phase.LEAVING}),
     ),
     Rule(
         "enable_kept",
         "A person, a request set or a rule keeps it after all.",
         lambda departure: departure.kept is not None,
-        (Row("", always, _enable, Enable, Phase.READY),),
+        (Transition("", always, _enable, Enable, Phase.READY),),
         sources=frozenset({Phase.DRAINING}),
     ),
     Rule(
         "enable_needed",
         "It is needed again: enabling it is cheaper than a launch.",
         lambda departure: departure.reopens and departure.needed is not None,
-        (Row("", always, _enable, Enable, Phase.READY),),
+        (Transition("", always, _enable, Enable, Phase.READY),),
         sources=frozenset({Phase.DRAINING}),
     ),
     Rule(
@@ -141,12 +141,12 @@ RULES: tuple[Rule[Departure], ...] = (
         "It was disabled for a `drain` or a `stop` that a person has taken back.",
         lambda departure: departure.undone,
         (
-            Row(
+            Transition(
                 "A person had disabled all of it before.",
                 lambda departure: departure.worker.stays_disabled,
                 _disabled_before,
             ),
-            Row(
+            Transition(
                 "Nobody had, or a part of it only.",
                 always,
                 _enable_undone,
@@ -157,7 +157,12 @@ RULES: tuple[Rule[Departure], ...] = (
         ),
         sources=frozenset({Phase.DRAINING}),
     ),
-    Rule("drain_further", "It is disabled, or about to be.", always, (Row("", always, _drain_further, way_out=True),)),
+    Rule(
+        "drain_further",
+        "It is disabled, or about to be.",
+        always,
+        (Transition("", always, _drain_further, way_out=True),),
+    ),
 )
 """The transitions of a worker on its way out."""
 
@@ -217,7 +222,7 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
         "A person drains it: nothing else removes a worker that is set aside.",
         _drained_by_command,
         (
-            Row(
+            Transition(
                 "It is no execution host.",
                 lambda departure: departure.worker.host is None,
                 _terminate,
@@ -226,7 +231,7 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
                 sources=frozenset({Phase.BOOTING, Phase.JOINING, Phase.LEAVING}),
                 reasons=_DRAINED,
             ),
-            Row(
+            Transition(
                 "The autoscaler did not disable it, and its provider says that the machine is down for good.",
                 lambda departure: departure.worker.note.disabling is None and down(departure.worker.worker),
                 _disable,
@@ -235,7 +240,7 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
                 sources=frozenset({Phase.READY, Phase.ENDING}),
                 reasons=_DRAINED,
             ),
-            Row(
+            Transition(
                 "The autoscaler did not disable it.",
                 lambda departure: departure.worker.note.disabling is None,
                 _disable,
@@ -244,14 +249,14 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
                 sources=frozenset({Phase.READY}),
                 reasons=_DRAINED,
             ),
-            Row(
+            Transition(
                 "The autoscaler did not disable it, and it is an execution host on its way in or out.",
                 lambda departure: departure.worker.note.disabling is None and departure.worker.host is not None,
                 _disable,
                 Disable,
                 reasons=_DRAINED,
             ),
-            Row(
+            Transition(
                 "The autoscaler disabled it.",
                 lambda departure: departure.worker.host is not None,
                 _leave,
@@ -264,9 +269,9 @@ SET_ASIDE: tuple[Rule[Departure], ...] = (
         "stop_in_part",
         "`stop --now`, and a person disabled a part of it only: jobs would still start there.",
         _open_in_part,
-        (Row("", always, _stop, Disable, Phase.DRAINING, reasons=(Code.STOPPING,)),),
+        (Transition("", always, _stop, Disable, Phase.DRAINING, reasons=(Code.STOPPING,)),),
         sources=frozenset({Phase.READY}),
     ),
-    Rule("left_alone", "Only a person decides on it.", always, (Row("", always, _set_aside),)),
+    Rule("left_alone", "Only a person decides on it.", always, (Transition("", always, _set_aside),)),
 )
 """The transitions of a worker on which only a person decides."""

@@ -30,7 +30,17 @@ from autoscaler.core.scale_down.quarantine import Suspect
 from autoscaler.core.workers.group_verdict import GroupVerdict, group_verdict_of
 from autoscaler.core.workers.idle import removal_order
 from autoscaler.core.workers.phases import Phase
-from autoscaler.core.workers.step import PassContext, Row, Rule, WorkerStep, always, disable, first_step, keep, wait
+from autoscaler.core.workers.step import (
+    PassContext,
+    Rule,
+    Transition,
+    WorkerStep,
+    always,
+    disable,
+    first_step,
+    keep,
+    wait,
+)
 from autoscaler.core.workers.worker_state import WorkerState
 
 MOTIVES: tuple[Motive, ...] = (
@@ -165,7 +175,7 @@ def _rule(motive: Motive) -> Rule[ServingWorker]:
     def disabled(serving: ServingWorker) -> WorkerStep:
         return _disable(serving, motive)
 
-    row = Row("", always, disabled, Disable, Phase.DRAINING, reasons=motive.reasons)
+    row = Transition("", always, disabled, Disable, Phase.DRAINING, reasons=motive.reasons)
     return Rule(type(motive).__name__, motive.why, lambda serving: leaves_for(motive, serving), (row,))
 
 
@@ -187,6 +197,6 @@ def _stay(serving: ServingWorker) -> WorkerStep:
 
 RULES: tuple[Rule[ServingWorker], ...] = (
     *map(_rule, MOTIVES),
-    Rule("stay", "Something keeps it.", always, (Row("", always, _stay),)),
+    Rule("stay", "Something keeps it.", always, (Transition("", always, _stay),)),
 )
 """The transitions of a worker in service."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 
-from autoscaler.core.capacity.array_ranges import Kind, Range, range_of
+from autoscaler.core.capacity.array_ranges import ArrayType, Range, range_of
 from autoscaler.core.model.cluster import Cluster, Complex, Consumable, ExecutionHost
 from autoscaler.core.model.complexes import amount, by_any_name, canonical
 from autoscaler.core.model.demand_vector import Demand
@@ -268,7 +268,7 @@ def _least(change: Change, cost: float) -> tuple[bool, float]:
     return (True, cost) if change.limit in _OF_TYPES else (False, float(change.to))
 
 
-def _changes(each: Range, kind: Kind, count: int) -> Iterator[Change]:
+def _changes(each: Range, kind: ArrayType, count: int) -> Iterator[Change]:
     """The settings to change for `count` workers of one type; none if that is not known."""
     limits, price, name = each.array.limits, kind.bucket.price_per_hour, each.array.name
     settings = _type_settings(each, kind.type) if kind in each.others else ()
@@ -313,7 +313,7 @@ _DEMANDS = 1000
 # -- bounds ------------------------------------------------------------------------------------------------------
 
 
-def most_visits(demand: Demand, kinds: Sequence[Kind], limits: Limits) -> int:
+def most_visits(demand: Demand, kinds: Sequence[ArrayType], limits: Limits) -> int:
     """An upper bound of the visits of one task that a node array's workers could take: the least of the bounds by each
     limit alone. It holds for any mix of types, because each worker's visits are counted at the best rate.
     """

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from autoscaler.core.actions import ProbeHost
-from autoscaler.core.capacity.array_ranges import Kind, Range
+from autoscaler.core.capacity.array_ranges import ArrayType, Range
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.complexes import RESOURCE_MAP, amount
 from autoscaler.core.model.demand_vector import Demand
@@ -81,7 +81,7 @@ def _for(demand: Demand, each: Range, names: frozenset[str], most: int, allowed:
     ]
 
 
-def _probe_host(kind: Kind, each: Range, names: frozenset[str], complexes: Mapping[str, Complex]) -> ProbeHost:
+def _probe_host(kind: ArrayType, each: Range, names: frozenset[str], complexes: Mapping[str, Complex]) -> ProbeHost:
     """A worker of this type as Grid Engine would have it, with the load values of `names` that it would report."""
     offer = host_values_of(kind.type, each.array, complexes)
     # No execd reports for a probe host: qalter finds load values in its complex_values only.
@@ -97,7 +97,9 @@ def _notation(value: str, entry: Complex) -> str:
 _NUMBERS = frozenset({"INT", "DOUBLE", "MEMORY", "TIME", RESOURCE_MAP})
 
 
-def _united(kinds: Sequence[Kind], each: Range, names: frozenset[str], complexes: Mapping[str, Complex]) -> ProbeHost:
+def _united(
+    kinds: Sequence[ArrayType], each: Range, names: frozenset[str], complexes: Mapping[str, Complex]
+) -> ProbeHost:
     """A host with the most of every value of these types."""
     first, *others = (_probe_host(kind, each, names, complexes) for kind in reversed(kinds))
     slots, values = first.slots, dict(first.complex_values)

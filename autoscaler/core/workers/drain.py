@@ -10,8 +10,8 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.workers.phases import Condition, Phase, disabled
 from autoscaler.core.workers.step import (
     PassContext,
-    Row,
     Rule,
+    Transition,
     WorkerStep,
     always,
     disable,
@@ -87,12 +87,12 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
         "An observation has to show it disabled, so that no further job starts there.",
         lambda drain: drain.worker.enabled,
         (
-            Row(
+            Transition(
                 "It was disabled a moment ago.",
                 lambda drain: drain.pass_context.recent(drain.worker.note.disabled_at),
                 _await_observation,
             ),
-            Row(
+            Transition(
                 "A host has its name already.",
                 always,
                 _disable_again,
@@ -100,26 +100,30 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
                 Phase.DRAINING,
                 sources=frozenset({Phase.BOOTING}),
             ),
-            Row("Its host is enabled.", always, _disable_again, Disable),
+            Transition("Its host is enabled.", always, _disable_again, Disable),
         ),
     ),
     Rule(
         "run_dry",
         "Its jobs run to their end.",
         lambda drain: not drain.worker.empty,
-        (Row("It is busy.", always, lambda drain: wait(drain.worker, busy_reason(drain.worker, draining=True))),),
+        (
+            Transition(
+                "It is busy.", always, lambda drain: wait(drain.worker, busy_reason(drain.worker, draining=True))
+            ),
+        ),
     ),
     Rule(
         "stay",
         "It was enabled a moment ago, which no observation shows yet, or something keeps it.",
         always,
         (
-            Row(
+            Transition(
                 "It was enabled a moment ago.",
                 lambda drain: drain.pass_context.recent(drain.worker.note.enabled_at),
                 _await_observation,
             ),
-            Row("A person, a request set or a rule keeps it.", lambda drain: _kept(drain) is not None, _keep),
+            Transition("A person, a request set or a rule keeps it.", lambda drain: _kept(drain) is not None, _keep),
         ),
     ),
     Rule(
@@ -127,24 +131,24 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
         "Two observations, a scheduler interval apart, have to show it disabled and empty.",
         always,
         (
-            Row(
+            Transition(
                 "Two observations have not yet shown it disabled and empty.",
                 lambda drain: Condition.DRAINED not in drain.worker.conditions,
                 _await_observation,
             ),
-            Row(
+            Transition(
                 "Its removal was planned a moment ago.",
                 lambda drain: drain.pass_context.recent(drain.worker.note.retired_at),
                 _await_observation,
             ),
-            Row(
+            Transition(
                 "Two observations showed it disabled and empty, after it was fenced.",
                 lambda drain: Condition.FENCED in drain.worker.conditions,
                 _remove,
                 Remove,
                 reasons=(Code.EMPTY,),
             ),
-            Row(
+            Transition(
                 "Two observations showed it disabled and empty.",
                 always,
                 _remove,

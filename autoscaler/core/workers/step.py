@@ -113,7 +113,7 @@ class WorkerStep:
     action: Action | None = None
     rule: str = ""
     """The name of the rule of its procedure that took it."""
-    row: Row[Any] | None = None
+    row: Transition[Any] | None = None
     """The row that took it: of that rule, or of the table with which the rule goes on."""
 
 
@@ -137,7 +137,7 @@ def always(_: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Row(Generic[Known]):
+class Transition(Generic[Known]):
     """A transition: the phases and the condition in which it is taken, its action, and the phase that follows."""
 
     when: str
@@ -165,7 +165,7 @@ class Rule(Generic[Known]):
     name: str
     why: str
     applies: Callable[[Known], bool]
-    rows: tuple[Row[Known], ...]
+    rows: tuple[Transition[Known], ...]
     sources: frozenset[Phase] = frozenset(Phase)
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReasonRow:
     """`wording` replaces `{fact}` in `sentence` and `short`, and leaves out a part in square brackets if one of its
     facts is missing.
     """

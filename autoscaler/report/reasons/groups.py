@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons import Row
+from autoscaler.report.reasons import ReasonRow
 
 HEADING = "Groups of workers"
 
 ROWS = {
-    Code.GROUP_LAUNCHED: Row("group {group}: {workers} {type}"),
-    Code.GROUP_TOO_LARGE: Row(
+    Code.GROUP_LAUNCHED: ReasonRow("group {group}: {workers} {type}"),
+    Code.GROUP_TOO_LARGE: ReasonRow(
         "a group of {workers} {type} is launched whole or not at all",
         remedy="Lift the limit that is named, ask for smaller groups, or allow larger types.",
     ),
-    Code.GROUP_LOST_WORKERS: Row("group {group} has only {have} of its workers left"),
-    Code.GROUP_INCOMPLETE: Row(
+    Code.GROUP_LOST_WORKERS: ReasonRow("group {group} has only {have} of its workers left"),
+    Code.GROUP_INCOMPLETE: ReasonRow(
         "its group {group} runs no job before all its workers are ready: {ready} of {want} are",
         remedy="`explain` the workers of its group that are not ready yet.",
     ),
-    Code.GROUP_NOT_COMPLETED: Row(
+    Code.GROUP_NOT_COMPLETED: ReasonRow(
         "its group {group} has {have} of {want} workers and cannot be completed[: {message}]",
         remedy="Name further instance types (`MachineType`), or ask for smaller groups.",
     ),
-    Code.GROUP_NOT_NEEDED: Row("its group {group} is not complete, and no longer needed"),
-    Code.GROUP_COMPLETE: Row(
+    Code.GROUP_NOT_NEEDED: ReasonRow("its group {group} is not complete, and no longer needed"),
+    Code.GROUP_COMPLETE: ReasonRow(
         "its group {group} is complete without it",
         remedy="It came late and was replaced. To wait longer: `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT`.",
     ),
-    Code.GROUP_IN_USE: Row("a job runs in its group {group}"),
-    Code.GROUP_LEAVES: Row(
+    Code.GROUP_IN_USE: ReasonRow("a job runs in its group {group}"),
+    Code.GROUP_LEAVES: ReasonRow(
         "its group {group} leaves as a whole", remedy="`sge-autoscaler keep HOST` keeps the group of an idle worker."
     ),
-    Code.GROUP_STAYS: Row(
+    Code.GROUP_STAYS: ReasonRow(
         "its group {group} leaves as a whole, and {others} has not asked to stop recently, and has not been idle for "
         "long enough",
         remedy="It stops when all workers of its group have asked within 10 min of each other.",

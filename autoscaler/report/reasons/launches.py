@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons import Row
+from autoscaler.report.reasons import ReasonRow
 
 _NOT_STARTED = (
     "Why none starts: `qstat -j JOB`; `qstat -f -explain aE` and `qmod -cq` for queue instances in alarm or error; the "
@@ -13,164 +13,164 @@ _NOT_STARTED = (
 HEADING = "Launches, limits and offers"
 
 ROWS = {
-    Code.DEMAND: Row(
+    Code.DEMAND: ReasonRow(
         "{tasks} tasks of {queue} with {slots} slots can start on no host",
         short="demand",
     ),
-    Code.MIN_WORKERS_FLOOR: Row(
+    Code.MIN_WORKERS_FLOOR: ReasonRow(
         "{node_array} keeps at least {min_workers} workers",
         short="floor",
         remedy="Lower `CP_CAP_AUTOSCALE_MIN_WORKERS`.",
     ),
-    Code.LAUNCH_WANTED: Row(
+    Code.LAUNCH_WANTED: ReasonRow(
         "wanted {workers} {type}",
         short="wanted {workers}",
     ),
-    Code.NOTHING_TO_LAUNCH: Row(
+    Code.NOTHING_TO_LAUNCH: ReasonRow(
         "{node_array} has no instance type that can be launched for it[; requested: {requested}]",
         remedy="`sge-autoscaler plan` shows the cause for each instance type.",
     ),
-    Code.CAPPED: Row(
+    Code.CAPPED: ReasonRow(
         "capped by {cap} ({limit}[ {currency} an hour])",
         short="capped by {cap}",
         remedy="Raise the cap that is named: `max_workers` is `CP_CAP_AUTOSCALE_WORKERS`, `max_…` is "
         "`CP_CAP_AUTOSCALE_MAX_…`, `total_…` of the whole cell is `CP_CAP_AUTOSCALE_TOTAL_…`; `availability` is the "
         "provider's.",
     ),
-    Code.SCALE_UP_BATCH: Row(
+    Code.SCALE_UP_BATCH: ReasonRow(
         "at most {batch} at a time",
         short="{batch} at a time",
         remedy="Faster: raise `CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE`.",
     ),
-    Code.LAUNCH_RATE_LIMIT: Row(
+    Code.LAUNCH_RATE_LIMIT: ReasonRow(
         "at most {most} launches within {window_s}; the rest waits",
         short="paced",
         remedy="Faster: raise `CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_LAUNCHES`; now: `sge-autoscaler resume` begins the "
         "window anew.",
     ),
-    Code.BATCH_DELAY: Row(
+    Code.BATCH_DELAY: ReasonRow(
         "{node_array} launched less than {delay_s} ago",
         short="batch delay",
         remedy="Faster: lower `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY`.",
     ),
-    Code.BUCKET_CHOSEN: Row(
+    Code.BUCKET_CHOSEN: ReasonRow(
         "{count} {type} fit the demand best",
     ),
-    Code.BUCKET_BACKOFF: Row(
+    Code.BUCKET_BACKOFF: ReasonRow(
         "{type} is in backoff until {until_at} after {failures} failures[: {message}]",
         remedy="It failed too often: wait, allow other types, or lower "
         "`CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY`; `sge-autoscaler retry` tries it again at once.",
     ),
-    Code.BUCKET_NOT_ALLOWED: Row(
+    Code.BUCKET_NOT_ALLOWED: ReasonRow(
         "[{price_type} ]{type} is not allowed in this node array",
         remedy="Settings leave it out: instance type, family, cores a worker, price type.",
     ),
-    Code.BUCKET_UNAVAILABLE: Row(
+    Code.BUCKET_UNAVAILABLE: ReasonRow(
         "{type} is not available: {message}",
         remedy="Ask the provider for quota, or allow other types.",
     ),
-    Code.BUCKET_TOO_SMALL: Row(
+    Code.BUCKET_TOO_SMALL: ReasonRow(
         "{type} could run no pending job[: its hosts report {reported}]",
         remedy="If its hosts report less than the type promises, request less, or allow a larger type. "
         "`sge-autoscaler retry` forgets what they reported.",
     ),
-    Code.BUCKET_AGAINST_RULES: Row(
+    Code.BUCKET_AGAINST_RULES: ReasonRow(
         "{type} is not allowed by the rules of the pending jobs ({places})",
     ),
-    Code.BUCKET_NO_PRICE: Row(
+    Code.BUCKET_NO_PRICE: ReasonRow(
         "the price of {type} is not known, and there is a price cap",
         remedy="Give its price in a catalogue of your own, or lift `CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR` and "
         "`CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR`.",
     ),
-    Code.BUCKET_TOO_EARLY: Row(
+    Code.BUCKET_TOO_EARLY: ReasonRow(
         "{price_type} {type} is used only once the pending jobs have been able to run for {deadline_s}",
         remedy="Sooner: lower `CP_CAP_AUTOSCALE_PRICE_TYPE_DEADLINE`.",
     ),
-    Code.BUCKET_TOO_EXPENSIVE: Row(
+    Code.BUCKET_TOO_EXPENSIVE: ReasonRow(
         "{price_type} {type} costs {price} {currency} an hour; beside {preferred} at most {most} {currency} is allowed",
         remedy="Raise `CP_CAP_AUTOSCALE_PRICE_TYPE_MAX_PREMIUM`, or wait for the first price type.",
     ),
-    Code.BUCKET_NOT_PREFERRED: Row(
+    Code.BUCKET_NOT_PREFERRED: ReasonRow(
         "{preferred} is preferred to {type}",
     ),
-    Code.BUCKET_NOT_CHEAPEST: Row(
+    Code.BUCKET_NOT_CHEAPEST: ReasonRow(
         "{cheapest} is cheaper than {type}[, and the budget of {owner} allows only the cheapest]",
         remedy="Raise `CP_CAP_AUTOSCALE_BUDGET` or `CP_CAP_AUTOSCALE_BUDGETS`, or wait for the next month.",
     ),
-    Code.BUDGET_SPENT: Row(
+    Code.BUDGET_SPENT: ReasonRow(
         "the budget of {owner} is spent ({budget} {currency} a month): nothing is launched until {until_at}",
         short="budget spent",
         remedy="Raise `CP_CAP_AUTOSCALE_BUDGET`, or set `CP_CAP_AUTOSCALE_BUDGET_ACTION` to `warn` or `cheapest`. "
         "`sge-autoscaler cost` shows what it was spent for.",
     ),
-    Code.BUDGET_UNKNOWN: Row(
+    Code.BUDGET_UNKNOWN: ReasonRow(
         "how much of the budget of {owner} is spent is not known until passes have read the accounting",
         short="budget not yet known",
         remedy="Wait for the next passes, which read the accounting.",
     ),
-    Code.LAUNCH_REPLACES: Row(
+    Code.LAUNCH_REPLACES: ReasonRow(
         "it replaces {worker}",
         short="replaces",
     ),
-    Code.SWAP: Row(
+    Code.SWAP: ReasonRow(
         "a stronger worker replaces it[: {type}; tasks that need it: {tasks}]",
         remedy="`sge-autoscaler keep HOST` keeps it; `CP_CAP_AUTOSCALE_SWAP=false` ends all swapping.",
     ),
-    Code.SWAP_CANCELLED: Row(
+    Code.SWAP_CANCELLED: ReasonRow(
         "its replacement by a stronger worker is cancelled",
         short="replacement cancelled",
     ),
-    Code.SWAP_CONSIDERED: Row(
+    Code.SWAP_CONSIDERED: ReasonRow(
         "{type} could replace {workers}; one more observation comes first",
     ),
-    Code.SWAP_UNDER_WAY: Row(
+    Code.SWAP_UNDER_WAY: ReasonRow(
         "{type} replaces {workers}",
         remedy="Sooner: raise the limit that is named, or `qmod -rj` the jobs that it still runs.",
     ),
-    Code.SWAP_COOLDOWN: Row(
+    Code.SWAP_COOLDOWN: ReasonRow(
         "{node_array} swapped a worker less than {limit_s} ago, the time that a boot takes",
     ),
-    Code.SWAP_OFF: Row(
+    Code.SWAP_OFF: ReasonRow(
         "swapping a worker of {node_array} for a stronger one is off",
         remedy="`CP_CAP_AUTOSCALE_SWAP=true`, or raise the limit that is named.",
     ),
-    Code.NO_SWAP: Row(
+    Code.NO_SWAP: ReasonRow(
         "to replace a worker of {node_array} by a stronger one would cost more than it gains",
         remedy="Raise the limit that is named; `sge-autoscaler keep --undo HOST` where workers are kept.",
     ),
-    Code.NODE_ARRAY_STOPPED: Row(
+    Code.NODE_ARRAY_STOPPED: ReasonRow(
         "{node_array} launches nothing until resumed: {message}",
         remedy="The provider refused for good: fix the cause that it names, then `sge-autoscaler resume`.",
         needs_person=True,
     ),
-    Code.LAUNCHES_FAILED: Row(
+    Code.LAUNCHES_FAILED: ReasonRow(
         "{failures} launches for {node_array} failed recently; the last, {type}: {message}",
         short="launches failed",
         remedy="Fix the cause that the provider names. A type that fails too often is in backoff for a while; a "
         "worker of it that comes up resets the count.",
     ),
-    Code.LAUNCH_THROTTLED: Row(
+    Code.LAUNCH_THROTTLED: ReasonRow(
         "the provider accepts no launch now: {message}; the next attempt is after {until_at}, if it is still needed",
         short="the provider accepts no launch now",
         remedy="It passes by itself. Where it happens often: fewer calls a second, or a higher rate limit at the "
         "provider.",
     ),
-    Code.ORDER_UNANSWERED: Row(
+    Code.ORDER_UNANSWERED: ReasonRow(
         "no answer to an order of {count} {type}: {message}[; the autoscaler asks again after {until_at}]",
         short="an order has no answer",
         remedy="Its machines may come, so they count as coming until the listing shows them or the order is given up. "
         "Check the provider's service and the network.",
     ),
-    Code.LAUNCHES_DID_NOT_HELP: Row(
+    Code.LAUNCHES_DID_NOT_HELP: ReasonRow(
         "launches of {node_array} helped none of its jobs, {failures} in a row[ ({seen})][; one task is tried again "
         "after {until_at}]",
         remedy=_NOT_STARTED + "; `sge-autoscaler retry` launches again at once.",
     ),
-    Code.LAUNCH_AWAITED: Row(
+    Code.LAUNCH_AWAITED: ReasonRow(
         "workers of {node_array} were launched for it, and none of its jobs has started there yet",
         remedy=_NOT_STARTED + ".",
     ),
-    Code.PROTECTED_MODE: Row(
+    Code.PROTECTED_MODE: ReasonRow(
         "the last {failures} launches of {node_array} helped none of {categories} job categories[ ({seen})]; nothing "
         "is launched for jobs until `sge-autoscaler resume`",
         remedy=_NOT_STARTED + "; fix it, then `sge-autoscaler resume`.",

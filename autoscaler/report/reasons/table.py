@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from autoscaler.core.model.reasons import Code
 from autoscaler.report.reasons import (
-    Row,
+    ReasonRow,
     constraints,
     groups,
     jobs,
@@ -19,10 +19,10 @@ from autoscaler.report.reasons import (
     workers,
 )
 
-SUBJECTS: tuple[tuple[str, Mapping[Code, Row]], ...] = tuple(
+SUBJECTS: tuple[tuple[str, Mapping[Code, ReasonRow]], ...] = tuple(
     (subject.HEADING, MappingProxyType(subject.ROWS))
     for subject in (jobs, unsatisfiable, workers, groups, recovery, launches, requests, constraints, passes)
 )
 """Heading and rows, in the order of docs/reasons.md."""
 
-REASONS: Mapping[Code, Row] = MappingProxyType({code: row for _, rows in SUBJECTS for code, row in rows.items()})
+REASONS: Mapping[Code, ReasonRow] = MappingProxyType({code: row for _, rows in SUBJECTS for code, row in rows.items()})

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """How a call goes wrong."""
 
     ERROR = "error"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 class Fault:
     """One thing that goes wrong, `times` times; -1: always."""
 
-    kind: Kind
+    kind: FaultKind
     operation: str = "*"
     times: int = -1
     code: str = "InternalError"
@@ -40,7 +40,7 @@ class Fault:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Fault:
-        return cls(**{**values, "kind": Kind(values["kind"])})
+        return cls(**{**values, "kind": FaultKind(values["kind"])})
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from tests.clouds.aws import wire
-from tests.clouds.aws.faults import Fault, Faults, Kind
+from tests.clouds.aws.faults import Fault, FaultKind, Faults
 from tests.clouds.aws.launching import Launching
 from tests.clouds.aws.listing import REGION, aware, described, fits, known_of
 from tests.clouds.aws.permissions import permissions_of
@@ -123,24 +123,24 @@ class Layer:
         if fault is not None and (answered := self._at_fault(fault, environ, start)) is not None:
             return answered
         status, reply, kind = self._answered(service, name, environ, body)
-        if fault is not None and fault.kind is Kind.LOST:
+        if fault is not None and fault.kind is FaultKind.LOST:
             return _reset(environ, start)
-        if fault is not None and fault.kind is Kind.GARBAGE:
+        if fault is not None and fault.kind is FaultKind.GARBAGE:
             return _answer(start, 200, reply[: len(reply) // 2] or b"<", kind)
         return _answer(start, status, reply, kind)
 
     def _at_fault(self, fault: Fault, environ: Environ, start: Start) -> Iterable[bytes] | None:
         match fault.kind:
-            case Kind.ERROR:
+            case FaultKind.ERROR:
                 return _answer(start, fault.status, wire.error(fault.code, fault.message), "text/xml")
-            case Kind.RESET:
+            case FaultKind.RESET:
                 return _reset(environ, start)
-            case Kind.STRANGER:
+            case FaultKind.STRANGER:
                 return _answer(start, 200, b"<html><body>Please log in</body></html>", "text/html")
-            case Kind.SLOW:
+            case FaultKind.SLOW:
                 time.sleep(fault.seconds)
                 return None
-            case Kind.LOST | Kind.GARBAGE:
+            case FaultKind.LOST | FaultKind.GARBAGE:
                 return None
 
     def _answered(self, service: str, name: str, environ: Environ, body: bytes) -> tuple[int, bytes, str]:

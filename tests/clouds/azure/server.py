@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.clouds.aws.faults import Fault, Kind
+from tests.clouds.aws.faults import Fault, FaultKind
 from tests.clouds.azure.answers import Reply, Request, error, not_found
 from tests.clouds.azure.prices import price_page
 from tests.clouds.azure.region import GROUP, LOCATION, SUBSCRIPTION, Azure
@@ -121,24 +121,24 @@ class Handler(BaseHTTPRequestHandler):
         self._send(not_found(request))
 
     def _with(self, fault: Fault | None, request: Request, found: Route) -> None:
-        if fault is not None and fault.kind is Kind.RESET:
+        if fault is not None and fault.kind is FaultKind.RESET:
             self._reset()
             return
-        if fault is not None and fault.kind is Kind.ERROR:
+        if fault is not None and fault.kind is FaultKind.ERROR:
             wait = {"Retry-After": f"{fault.seconds:g}"} if fault.status == 429 else {}
             self._send(error(fault.status, fault.code, fault.message, **wait))
             return
-        if fault is not None and fault.kind is Kind.SLOW:
+        if fault is not None and fault.kind is FaultKind.SLOW:
             time.sleep(fault.seconds)
-        if fault is not None and fault.kind is Kind.STRANGER:
+        if fault is not None and fault.kind is FaultKind.STRANGER:
             self._send(Reply(200, {"hello": "captive portal"}))
             return
         with self.guard:
             reply = answered(self.azure, request, found)
-        if fault is not None and fault.kind is Kind.LOST:
+        if fault is not None and fault.kind is FaultKind.LOST:
             self._reset()
         else:
-            self._send(reply, cut=fault is not None and fault.kind is Kind.GARBAGE)
+            self._send(reply, cut=fault is not None and fault.kind is FaultKind.GARBAGE)
 
     def _send(self, reply: Reply, *, cut: bool = False) -> None:
         text = reply.text if reply.text is not None else json.dumps(reply.body) if reply.body is not None else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from autoscaler.constraints.matching import Candidate, JobDemand, Matched, match
 from autoscaler.core.constraints.constraint import (
     And,
     Constraint,
@@ -16,7 +17,6 @@ from autoscaler.core.constraints.constraint import (
     XOr,
 )
 from autoscaler.core.constraints.default_resources import DefaultResource, OfNode, node_of
-from autoscaler.core.constraints.matching import Candidate, JobDemand, Matched, match
 from autoscaler.core.constraints.node import Node, NodeProperties
 from autoscaler.core.constraints.shared import SharedConsumableConstraint, SharedConsumableResource
 from autoscaler.core.constraints.values import Value

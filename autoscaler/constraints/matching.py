@@ -3,6 +3,10 @@
 Jobs are placed in their order, first on existing nodes, then on new nodes of the candidates: first fit, with the nodes
 that a job prefers first. A job checks one node after the other until its tasks are placed, in about 15 µs each, so
 equal jobs should be one job with a count.
+
+It is the library's own: scalelib's callers have nodes, constraints and counts, and neither queues nor slots. A plan
+does not use it. There each constraint is a property of a host (decision 27), and `core.placement` places jobs as the
+scheduler does, with queue instances, parallel environments and quotas, of which this module knows nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.constraints.constraint import Constraint, NodeUse, SharedKey, take_all
+from autoscaler.core.constraints.constraint import Constraint, NodeUse, SharedKey, put_one
 from autoscaler.core.constraints.default_resources import DefaultResource, node_of
 from autoscaler.core.constraints.node import Node, NodeProperties, named
 from autoscaler.core.constraints.preference import has_choice, rank_of
@@ -115,17 +119,6 @@ def match(demand: Sequence[JobDemand], nodes: Sequence[Node], candidates: Sequen
         new=tuple(placing.new),
         spent=placing.spent,
     )
-
-
-def put_one(job: str, constraints: Sequence[Constraint], use: NodeUse) -> NodeUse | Reason:
-    """Put one task of a job on a node, unless a job there has the node to itself."""
-    node = use.node
-    if node.taken_by is not None and (node.sealed or node.taken_by != job):
-        return because(Code.NODE_TAKEN, job=node.taken_by)
-    after = take_all(constraints, replace(use, job=job))
-    if isinstance(after, Reason):
-        return after
-    return replace(after, node=replace(after.node, jobs=after.node.jobs | {job}))
 
 
 def _put(job: JobDemand, placing: _Placing) -> int:
