@@ -80,5 +80,5 @@ class MungeLogin:
             raise Unproven(f"no user of the autoscaler's machine has the uid {uid}") from None
 
     def turn(self, address: str, *, acts: bool) -> contextlib.AbstractContextManager[None]:
-        """Hold one of the `AT_ONCE` places of calls that act, or that read. `address`: the caller's. Raises Undecided."""
+        """Hold one of the `AT_ONCE` places of calls that act, or read. `address`: the caller's. Raises Undecided."""
         return (self._acts if acts else self._reads).turn(address)
