@@ -20,7 +20,7 @@ from autoscaler.api.listeners import SOCKET, TCP, listener_of
 from autoscaler.api.tokens import PREFIX
 from autoscaler.errors import StateNotKept
 from autoscaler.plain_text import plain
-from autoscaler.store.calls import Call, CallLog
+from autoscaler.store.calls import READS, Call, CallLog
 
 log = logging.getLogger("autoscaler.api")
 _TOKEN = re.compile(rf"{PREFIX}[\w%-]+")
@@ -28,6 +28,7 @@ _TOKEN = re.compile(rf"{PREFIX}[\w%-]+")
 
 
 METRICS = "/metrics"
+_REFUSED = frozenset({403, 429, 503})
 
 
 class Journalled:
@@ -60,6 +61,8 @@ class Journalled:
             if kept or (scope["path"] == METRICS and status == 200):  # a scrape every 30 s changes nothing
                 return
             if status >= 400 and listener_of(scope) is SOCKET:  # refused calls must not displace recorded ones
+                return
+            if status in _REFUSED and scope.get(USER) and scope["method"] in READS:  # nor may questions asked in vain
                 return
             kept = True
             query = scope.get("query_string", b"").decode("ascii", "replace")

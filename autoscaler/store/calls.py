@@ -25,12 +25,19 @@ TABLE: Migration = (
     """,
 )
 MOST = 10_000
-"""This many calls of authenticated callers are kept, the newest."""
+"""This many calls of authenticated callers that only read are kept, the newest, and as many that were refused."""
 MOST_STRANGERS = 1_000
 """This many calls of others: they push out no authenticated caller's."""
+CHANGES_KEPT = 400 * 86_400.0
+"""Seconds for which calls of authenticated callers that may have changed something are kept, however many others come.
+"""
+MOST_CHANGES = 200_000
+"""The most of these."""
+READS = ("GET", "HEAD")
 LONGEST = 300
 """Characters of a call's path and query that are kept."""
 _TRIM_EVERY = 100
+_CHANGES = f"who <> '' AND method NOT IN {READS} AND status < 400"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,10 @@ class CallLog:
             number = self._database.add("calls", encoding.plain(short))
             if number % _TRIM_EVERY == 0:
                 self._trim("who = ''", self._most_strangers)
-                self._trim("who <> ''", self._most)
+                self._trim(f"who <> '' AND method IN {READS}", self._most)
+                self._trim(f"who <> '' AND method NOT IN {READS} AND status >= 400", self._most)
+                self._trim(_CHANGES, MOST_CHANGES)
+                self._database.execute(f"DELETE FROM calls WHERE {_CHANGES} AND at < ?", (call.at - CHANGES_KEPT,))
 
     def _trim(self, whose: str, most: int) -> None:
         """Keep the newest of these."""

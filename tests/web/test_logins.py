@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import requests
 from fastapi import FastAPI
+from starlette.types import Message, Receive, Scope, Send
 
 from autoscaler.answer_client import OVERRIDES
 from autoscaler.api import passwords as module
 from autoscaler.api import tokens
+from autoscaler.api.dependencies import USER as USER_KEY
+from autoscaler.api.journal import Journalled
+from autoscaler.api.listeners import LISTENER, TCP
 from autoscaler.api.logins import AT_ONCE, BURST, EVERY, LoginRefused, Logins
 from autoscaler.api.passwords import Passwords, hashed, set_password
 from autoscaler.api.principal import Principal, Role
@@ -334,6 +340,23 @@ def test_the_journal_of_calls_names_the_token(api: Served, callers: dict[str, di
 
     ask(api, callers["reader"], "GET", "/operations/")
     assert until(lambda: [call.who for call in api.calls.newest()] == ["token:reader"])
+
+
+@pytest.mark.parametrize(("method", "status", "recorded"), (("GET", 429, 0), ("GET", 200, 1), ("POST", 429, 1)))
+def test_reads_that_are_refused_are_not_recorded(api: Served, method: str, status: int, recorded: int) -> None:
+    async def app(scope: Scope, _: Receive, send: Send) -> None:
+        scope[USER_KEY] = "reader"
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def send(_: Message) -> None:
+        return None
+
+    parts = SimpleNamespace(operations=api.operations, calls=api.calls)
+    inner = SimpleNamespace(state=SimpleNamespace(api=parts))
+    scope = {"type": "http", "app": inner, "method": method, "path": "/x", "state": {LISTENER: TCP}}
+    asyncio.run(Journalled(app)(scope, None, send))  # type: ignore[arg-type]
+    assert len(api.calls.newest()) == recorded
 
 
 def test_a_token_in_a_url_is_masked_in_the_journal(api: Served, callers: dict[str, dict[str, str]]) -> None:
