@@ -22,6 +22,8 @@ from pathlib import Path
 from autoscaler.errors import HostsFileUnusable
 
 HOSTS = Path("/etc/hosts")
+LOCKS = Path("/run/sge-autoscaler-hosts")
+"""The folder of the lock of /etc/hosts, root's alone. A unit that sees no other part of /run has it as its own."""
 STEP = 0.05
 """Seconds between two tries for the lock."""
 PASSING = b"# of sge-autoscaler, for a moment"
@@ -37,8 +39,9 @@ NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE | re.AS
 class HostsFile:
     """One hosts file, of which the lines that end with `mark` are ours.
 
-    The lock is on the file itself (`flock`): there is no file beside it that somebody could plant first, and processes
-    that see another file under the same name, as containers do, never wait for each other.
+    The lock (`flock`) is on a file of its own that no other user can open, in a folder that no other user can write:
+    everybody may read a hosts file, and so lock it for as long as they like. Only where there is no such folder, the
+    lock is on the hosts file itself.
     """
 
     def __init__(self, path: Path = HOSTS, mark: bytes = PASSING) -> None:
@@ -65,6 +68,16 @@ class HostsFile:
 
     def _lock(self) -> bool:
         """Lock the file that is under the name now; False if another process has locked it."""
+        with self._opened():  # or it cannot be changed anyway
+            lock = _lock_file(self._path)
+        if lock is not None:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                return False
+            self._held.append(lock)
+            return True
         with contextlib.ExitStack() as opened:
             file = opened.enter_context(self._opened())
             try:
@@ -162,6 +175,24 @@ class HostsFile:
 
     def _complaint(self, error: OSError) -> str:
         return f"{self._path} cannot be changed ({error.strerror}), so the autoscaler cannot keep host names in it"
+
+
+def _lock_file(path: Path) -> int | None:
+    """The open lock file of a hosts file; None: there is no folder for it that is ours alone."""
+    target = path.resolve()
+    if target == HOSTS.resolve():
+        folder, name = LOCKS, "hosts"
+        with contextlib.suppress(OSError):  # systemd has made it, or only the lock on the file itself is left
+            folder.mkdir(mode=0o700)
+    else:
+        folder, name = target.parent, f".{target.name}.lock"
+    try:
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            return None
+        return os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return None
 
 
 def _is_line(name: str, address: str) -> bool:

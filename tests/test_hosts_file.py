@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import threading
 from pathlib import Path
 
@@ -172,7 +173,24 @@ def test_the_lock_holds_after_the_file_was_replaced(hosts: HostsFile, path: Path
         assert replaced
 
 
-def test_a_lock_on_a_file_replaced_by_others_does_not_hold(hosts: HostsFile, path: Path) -> None:
+def test_whoever_may_read_the_file_cannot_keep_names_out_of_it(hosts: HostsFile, path: Path) -> None:
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert hosts.keep(NAMES)
+    (lock,) = [each for each in path.parent.iterdir() if each.name.endswith(".lock")]
+    assert lock.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_lock_file_is_in_no_folder_that_others_may_write(hosts: HostsFile, path: Path) -> None:
+    path.parent.chmod(0o777)
+    assert hosts.keep(NAMES)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_lock_on_a_file_replaced_by_others_does_not_hold_where_no_folder_is_ours(
+    hosts: HostsFile, path: Path
+) -> None:
+    path.parent.chmod(0o777)
     with hosts.locked(30):
         other = path.with_name("other")
         other.write_bytes(OTHERS)
