@@ -92,6 +92,62 @@ def test_a_stop_removes_all_workers_after_their_jobs(world: World) -> None:
     )
 
 
+def stopped(world: World, verb: Verb, *, kill: bool = False) -> Loop:
+    """A cell whose worker was launched just before a `stop`; `kill`: and its process was killed in between."""
+    world.cluster.submit(1, seconds=20)
+    loop = start(world)
+    step(world, loop)
+    assert len(world.cloud.machines) == 1
+    loop.store.overrides.ask(verb, who="ann", at=world.clock.now)
+    if kill:
+        loop.store.close()
+        loop = start(world)
+    return loop
+
+
+@pytest.mark.parametrize("verb", (Verb.STOP_NOW, Verb.STOP_DRAIN))
+@pytest.mark.parametrize("kill", (False, True), ids=("", "killed"))
+@pytest.mark.parametrize("lost", (False, True), ids=("answered", "lost"))
+def test_a_stop_waits_for_a_worker_that_was_ordered_and_is_not_listed_yet(
+    world: World, verb: Verb, *, kill: bool, lost: bool
+) -> None:
+    """The listing lags 45 s: an empty one does not show that all is gone."""
+    world.cloud.faults = Faults(listing_lag=45.0, lost_answers=int(lost))
+    loop = stopped(world, verb, kill=kill)
+    for _ in range(40):
+        step(world, loop)
+        if loop._released():
+            break
+    assert (world.cloud.living(TAG), loop.may_come, loop.store.overrides.in_force()) == ([], "", ())
+    assert not loop.store.overrides.may_come(verb)
+
+
+@pytest.mark.parametrize("lost", (False, True), ids=("answered", "lost"))
+def test_a_stop_names_what_may_come_if_no_listing_shows_it_in_time(world: World, *, lost: bool) -> None:
+    world.cloud.faults = Faults(hidden_from=world.clock.now, lost_answers=int(lost))
+    loop = stopped(world, Verb.STOP_NOW)
+    began = world.clock.now
+    for _ in range(40):
+        step(world, loop)
+        if loop._released():
+            break
+    words = "1 m5.large without an answer" if lost else "m5.large fake-000001"
+    assert (loop.may_come, loop.store.overrides.may_come(Verb.STOP_NOW)) == (words, words)
+    assert world.clock.now - began >= POLICY.order_grace - 15
+
+
+def test_a_stop_does_not_wait_for_workers_that_came_and_went(world: World) -> None:
+    """Their listing may leave them out soon after their end, which a second pass confirms."""
+    world.cluster.submit(1, seconds=20)
+    loop = start(world)
+    settle(world, loop)
+    world.cloud.machines.clear()
+    loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=world.clock.now)
+    step(world, loop)
+    step(world, loop)
+    assert (loop._released(), loop.may_come) == (True, "")
+
+
 def test_the_circuit_breaker_holds_until_a_person_resumes(tmp_path: Path) -> None:
     world = world_of(tmp_path, policy=replace(POLICY, circuit_breaker=CircuitBreaker(window=600.0, max_removals=1)))
     world.cluster.submit(4, seconds=5)

@@ -91,7 +91,8 @@ def described(name: str) -> click.Command:
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done; 1 failed or refused; 2 usage or settings; 3 not found; 4 no answer from Grid Engine, "
-    "provider or autoscaler; 5 another autoscaler serves this cell; 130 Ctrl-C.",
+    "provider or autoscaler; 5 another autoscaler serves this cell; 6 stopped, but an ordered machine may still come; "
+    "130 Ctrl-C.",
 )
 @click.version_option(package_name=NAME, prog_name=NAME)
 @click.option(

@@ -15,6 +15,7 @@ from autoscaler.commands.context import Invocation
 from autoscaler.commands.overriding import override, place_to_ask, refused_if_closed
 from autoscaler.core.workers.phases import Condition
 from autoscaler.engine.operator_commands import OperatorCommand, carry_out
+from autoscaler.engine.unseen import RELEASED, may_still_come
 from autoscaler.errors import LockHeld
 from autoscaler.report.log import configure_log
 from autoscaler.report.reasons.table import REASONS
@@ -27,6 +28,8 @@ from autoscaler.store.store import Store
 log = logging.getLogger("autoscaler.stop")
 POLL_EVERY = 0.5
 INTERRUPTED = 130
+STILL_COMING = 6
+"""All that is listed has ended, and a machine that was ordered may still come."""
 
 
 @click.command("stop")
@@ -40,8 +43,9 @@ def command(invocation: Invocation, drain: bool, now: bool, no_wait: bool, as_js
 
     The autoscaler launches nothing more, and removes each worker when it is empty: it never ends a running job. With
     --drain the existing workers run waiting jobs first. With --now no further job starts on a worker. Either ends all
-    `keep`s. If no autoscaler runs, this command does the work itself. `sge-autoscaler resume` cancels the stop. With
-    --json each line is an object.
+    `keep`s. It waits for ordered machines that no listing shows yet, as long as listings may lag; then it names them
+    and ends with exit code 6. If no autoscaler runs, this command does the work itself. `sge-autoscaler resume` cancels
+    the stop. With --json each line is an object.
     """
     if drain == now:
         raise click.UsageError(
@@ -60,7 +64,7 @@ def command(invocation: Invocation, drain: bool, now: bool, no_wait: bool, as_js
         if kept and not as_json:
             echo(f"no longer kept: {', '.join(kept)}")
         if _served(invocation) and _wait(invocation, store, Verb(verb), as_json=as_json):
-            return 0
+            return STILL_COMING if store.overrides.may_come(Verb(verb)) else 0
         if not _in_force(store, Verb(verb)):
             print_progress("somebody cancelled the stop", as_json=as_json, stop=verb, done=False)
             return 1
@@ -106,10 +110,13 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
         if aside and aside != before:
             print_progress(_waits_for(aside), as_json=as_json, disabled_by_hand=disabled_by_hand(store))
         time.sleep(POLL_EVERY)
-    if store.overrides.fulfilled(verb):
-        print_progress("all workers have been removed and terminated", as_json=as_json, stop=str(verb), done=True)
-        return True
-    return False
+    if not store.overrides.fulfilled(verb):
+        return False
+    if machines := store.overrides.may_come(verb):
+        print_progress(may_still_come(machines), as_json=as_json, stop=str(verb), done=True, may_come=machines)
+    else:
+        print_progress(f"all workers{RELEASED}", as_json=as_json, stop=str(verb), done=True)
+    return True
 
 
 def _waits_for(aside: Mapping[str, Condition]) -> str:
@@ -130,4 +137,6 @@ def _serve_until_released(invocation: Invocation, *, as_json: bool) -> int:
     except LockHeld:
         echo("an autoscaler was started meanwhile; it carries the stop out", err=True)
         raise
-    return INTERRUPTED if loop.stopped_by == "SIGINT" else 0
+    if loop.stopped_by == "SIGINT":
+        return INTERRUPTED
+    return STILL_COMING if loop.may_come else 0

@@ -171,15 +171,16 @@ class Actor:
                 self._begin_order(record.id)
 
     def abandon(self, workers: Iterable[Worker], *, grace: float) -> None:
-        """While no launch is allowed: close open orders that were never requested, or that got no answer for
-        too long.
+        """While no launch is allowed: close open orders that were never requested, that got no answer for too long, or
+        whose workers are all listed.
         """
         now = self._now()
         for record, listed in self._open_orders(workers):
-            if now - record.ordered_at >= grace or not (
-                _uncertain(record) or self._is_under_way(self._orders, record.id)
-            ):
+            under_way = self._is_under_way(self._orders, record.id)
+            if now - record.ordered_at >= grace or not (_uncertain(record) or under_way):
                 self._end_order(record.id, Result.FAILED, give_up(record, listed, self._context))
+            elif not under_way and recover(record, listed, self._context):
+                self._end_order(record.id, Result.DONE, "found in the listing")
 
     def _open_orders(self, workers: Iterable[Worker]) -> list[tuple[OrderRecord, list[Worker]]]:
         """Each with the workers of it that the listing shows."""

@@ -45,15 +45,17 @@ from autoscaler.engine.notifications import Notifications
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.place import place_of
 from autoscaler.engine.systemd import Notifier
+from autoscaler.engine.unseen import RELEASED, may_still_come, unseen
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import NO_ROOM, AutoscalerError, CommandError, LockHeld, NotObservable, StateNotKept
 from autoscaler.garbage import FreedMemory
 from autoscaler.providers.interface import Operates
 from autoscaler.report.observed_plan import ObservedPlan
+from autoscaler.report.wording import few
 from autoscaler.store.history import COST_KEPT
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.observations import LastObservation, last_observation
-from autoscaler.store.overrides import AUTOSCALER, Verb
+from autoscaler.store.overrides import AUTOSCALER, MAY_COME, Verb
 from autoscaler.store.store import Store
 from autoscaler.supervised import troubles as failed_threads
 
@@ -187,6 +189,9 @@ class Loop:
     """Why nothing was observed since; '' if the last pass observed."""
     asks_policies: bool = False
     """Whether autoscale policies run in each pass: their requests may change at any time."""
+    may_come: str = ""
+    """After a stop that is fulfilled: the machines that no listing showed in time; '' if there are none."""
+    _awaited: list[str] = field(default_factory=list)
     _events: Wakes | None = None
     _troubles: tuple[str, ...] = ()
     """What an operator should know, as of the last pass."""
@@ -370,7 +375,9 @@ class Loop:
         finally:
             self.notifier.stopping()
         if released:
-            self._log_remaining("all workers have been removed and terminated")
+            if self.may_come:
+                log.warning("%s", may_still_come(self.may_come))
+            self._log_remaining(("all listed workers" if self.may_come else "all workers") + RELEASED)
             return
         if under_way := self.actor.busy:
             log.info("%s: waiting for %d calls to the provider", self._stop, under_way)
@@ -486,10 +493,30 @@ class Loop:
             return False
         if any(worker.exists for worker in last.snapshot.fleet.workers) or self.actor.uncertain:
             return False
+        if not self._all_seen(last.snapshot):
+            return False
+        done = f"{AUTOSCALER}: done" + (f"{MAY_COME}{self.may_come}" if self.may_come else "")
         for verb in (Verb.STOP_DRAIN, Verb.STOP_NOW):
-            self.store.overrides.end(verb, who=f"{AUTOSCALER}: done", at=self.observer.clock())
+            self.store.overrides.end(verb, who=done, at=self.observer.clock())
         self._fulfilment.end_all(self.observer.clock(), f"{AUTOSCALER}: all is given back")
         return True
+
+    def _all_seen(self, snapshot: Snapshot) -> bool:
+        """Whether no worker may come any more that no listing shows, or a stop has waited for it long enough: then
+        `may_come` names it. A known worker that the listing leaves out is waited for, too.
+        """
+        now, grace = self.observer.clock(), snapshot.policy.order_grace
+        asked_at = self.store.overrides.stopping_since
+        hidden = unseen(self.store, (now if asked_at is None else asked_at) - grace)
+        notes = snapshot.memory.workers if self.decided is None else self.decided[0].plan.memory.workers
+        left_out = [worker_id for worker_id, note in notes.items() if not note.gone]
+        awaited = [each.words for each in hidden if now - each.since < grace] + left_out
+        if awaited and awaited != self._awaited:
+            log.info("the stop waits for %s: in no listing yet", few(awaited))
+        self._awaited = awaited
+        if not awaited:
+            self.may_come = few([each.words for each in hidden])
+        return not awaited
 
     def _reload(self) -> None:
         self._reload_wanted = False

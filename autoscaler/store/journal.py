@@ -96,6 +96,10 @@ _SHORT = "launch_order = json_set(launch_order, '$.boot_script', '', '$.key', ''
 """The request without what only a repetition to the provider needs: 13 kB a launch, with its secret."""
 
 
+NO_ANSWER = "no answer; "
+"""Begins what is kept of a request whose answer was read off a listing in part."""
+
+
 class Result(StrEnum):
     """How an action ended."""
 
@@ -180,6 +184,16 @@ class OrderRecord:
         return tuple(
             (number, offer) for number, each in enumerate(self.candidates) for offer in range(len(each.offers))
         )
+
+    @property
+    def never_answered(self) -> int:
+        """How many machines may exist of a request that was given up without an answer, and were in no listing then."""
+        attempt = self.attempts[-1] if self.attempts else None
+        if attempt is None or not self.closed:
+            return 0
+        if attempt.answered_at is None:
+            return attempt.launch_order.count
+        return attempt.launch_order.count - len(attempt.ids) if attempt.message.startswith(NO_ANSWER) else 0
 
     @property
     def due(self) -> int:
@@ -312,6 +326,15 @@ class Journal(Table):
             (kind, worker_id, planned_at, Result.DONE.value),
         )
         return row is not None
+
+    def ended(self, worker_ids: Collection[str]) -> frozenset[str]:
+        """Of these workers, those whose termination is known to have been done."""
+        rows = self._database.rows(
+            "SELECT DISTINCT worker_id FROM actions WHERE kind = ? AND result = ?"
+            " AND worker_id IN (SELECT value FROM json_each(?))",
+            (Terminate.kind, Result.DONE.value, encoding.write(sorted(worker_ids))),
+        )
+        return frozenset(row["worker_id"] for row in rows)
 
     def unwritten(self, planned_at: float) -> list[tuple[tuple[str, ...], bool]]:
         """The texts for jobs' contexts in a plan of that time that are not known to be written: the jobs of each

@@ -33,6 +33,8 @@ MOST = 10_000
 """This many ended overrides are kept, besides those whose time still matters."""
 AUTOSCALER = "autoscaler"
 """Begins `ended_by` of an override that was fulfilled, not cancelled."""
+MAY_COME = "; may still come: "
+"""In `ended_by` of a stop: before the machines that no listing showed in time."""
 
 
 class Verb(StrEnum):
@@ -152,10 +154,23 @@ class OverrideTable(Table):
 
     def fulfilled(self, verb: Verb) -> bool:
         """Whether the autoscaler itself ended the last override of this kind."""
+        return self._ended_by(verb).startswith(AUTOSCALER)
+
+    def may_come(self, verb: Verb) -> str:
+        """What may still come after a stop of this kind that is fulfilled; '' if nothing."""
+        return self._ended_by(verb).partition(MAY_COME)[2]
+
+    def _ended_by(self, verb: Verb) -> str:
         row = self._database.row(
             "SELECT ended_by FROM overrides WHERE verb = ? ORDER BY id DESC LIMIT 1", (verb.value,)
         )
-        return row is not None and row["ended_by"].startswith(AUTOSCALER)
+        return "" if row is None else str(row["ended_by"])
+
+    @property
+    def stopping_since(self) -> float | None:
+        """The time of the first stop in force; None: there is none."""
+        stops = [each.at for each in self.in_force() if each.verb in (Verb.STOP_DRAIN, Verb.STOP_NOW)]
+        return min(stops, default=None)
 
     def ever(self, verb: Verb, host: str) -> bool:
         """Whether there has ever been such an override, also if it is fulfilled or cancelled."""

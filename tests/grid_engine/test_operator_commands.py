@@ -66,6 +66,23 @@ def test_stop_now_removes_all_workers_after_their_jobs_have_ended(
 
 
 @pytest.mark.thorough
+def test_stop_waits_for_a_worker_that_was_just_launched_and_is_in_no_listing_yet(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    lagging = {"CP_CAP_AUTOSCALE_LOCAL_LISTING_LAG": "12", "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT": "120"}
+    scaling = Autoscaling(empty_cell, lagging)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
+    empty_cell.submit("-b", "y", "true")
+    with scaling.running() as running:
+        until(scaling.rented, 60)
+        done = scaling.command("stop", "--now")
+        left = scaling.rented()
+        status = running.wait(60)
+    assert (done.returncode, left, status) == (0, set(), 0)
+    assert "the stop waits for m5.large" in scaling.log_text()
+
+
+@pytest.mark.thorough
 def test_stop_removes_workers_itself_if_no_autoscaler_runs(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -24,7 +24,7 @@ from autoscaler.providers.interface import (
     Throttled,
     Unreachable,
 )
-from autoscaler.store.journal import Attempt, OrderRecord, Result
+from autoscaler.store.journal import NO_ANSWER, Attempt, OrderRecord, Result
 
 
 def request_offers(record: OrderRecord, context: ExecutionContext) -> tuple[Result, str]:
@@ -91,7 +91,7 @@ def recover(record: OrderRecord, listed: Sequence[Worker], context: ExecutionCon
     if attempt is None or len(new) < attempt.launch_order.count:
         return False
     ends_set = record.ends_set(record.due)
-    _accept(attempt.token, new, context, ends_set=ends_set)
+    _accept(attempt.token, new, context, "found in the listing", ends_set=ends_set)
     return ends_set
 
 
@@ -110,15 +110,16 @@ def give_up(record: OrderRecord, listed: Sequence[Worker], context: ExecutionCon
     """
     attempt, new = _unanswered(record, listed)
     if attempt is not None and new:
-        _accept(attempt.token, new, context, ends_set=True)
-        return f"no answer; the listing shows {len(new)} of {attempt.launch_order.count}"
+        message = f"{NO_ANSWER}the listing shows {len(new)} of {attempt.launch_order.count}"
+        _accept(attempt.token, new, context, message, ends_set=True)
+        return message
     message = "the provider gave no answer" if record.attempts else "never requested"
     context.store.journal.close_order(record.id, message, context.clock())
     return message
 
 
-def _accept(token: str, listed: Sequence[Worker], context: ExecutionContext, *, ends_set: bool) -> None:
-    ids, message = [worker.id for worker in listed], "found in the listing"
+def _accept(token: str, listed: Sequence[Worker], context: ExecutionContext, message: str, *, ends_set: bool) -> None:
+    ids = [worker.id for worker in listed]
     context.store.journal.answer(token, ids=ids, failures=(), message=message, at=context.clock(), ends_set=ends_set)
 
 
