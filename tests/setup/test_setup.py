@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TOOLS = "cat chmod cp cut dirname flock grep mv rm sh sha256sum sleep uname".split()  # noqa: SIM905
+TOOLS = "cat chmod cp cut date dirname flock grep mkfifo mv rm seq sh sha256sum sleep tail uname".split()  # noqa: SIM905
 GRID_ENGINE = ("sge_qmaster", "sge_execd", "qconf", "qstat")
 THE_REST = ("ip", "ps", "sendmail")
 
@@ -213,6 +214,18 @@ def test_existing_hosts_and_hostname_files_are_not_changed(machine: Machine, fil
     assert (machine.root / file).read_text() == "# mine\n"
 
 
+def test_an_installation_shows_each_package_while_it_lasts(machine: Machine) -> None:
+    machine.remove("ip")
+    until_shown = f"for _ in $(seq 200); do grep -qs 'Setting up' {machine.root}/shown && break; sleep 0.05; done"
+    machine.add("apt-get", f'case "$*" in *install*) echo "Setting up iproute2 (6.1.0-3) ..."; {until_shown};; esac\n')
+    with machine.start() as process:
+        lines = []
+        for line in process.stderr or ():
+            lines.append(line)
+            (machine.root / "shown").write_text("".join(lines))
+    assert (process.returncode, "setup:   Setting up iproute2\n" in lines) == (0, True)
+
+
 # ── a Grid Engine that is already there ──
 
 
@@ -400,6 +413,24 @@ def test_without_a_usable_python_that_of_debian_is_installed(machine: Machine) -
     machine.add("apt-get", 'case "$*" in *install*) cp "$MACHINE/bin/spare" "$MACHINE/bin/python3";; esac\n')
     machine.add("spare", PYTHON)
     assert (machine.set_up().returncode, installed(machine)) == (0, {"python3", "python3-venv"})
+
+
+def test_the_packages_are_counted_while_pip_installs_them(machine: Machine) -> None:
+    machine.add(
+        "python3.11",
+        f"{PYTHON}\necho 'Looking in indexes: https://index.example'\necho 'Collecting click==8.1 (from x)'\n",
+    )
+    err = machine.set_up().stderr
+    assert re.search(r"setup:   1 of \d+: click==8\.1\n", err)
+    assert "index.example" not in err
+
+
+def test_what_pip_printed_is_shown_if_it_fails(machine: Machine) -> None:
+    machine.add(
+        "python3.11", f'{PYTHON}\ncase "$*" in *"pip install"*) echo "ERROR: hashes do not match"; exit 1;; esac\n'
+    )
+    done = machine.set_up()
+    assert (done.returncode, "ERROR: hashes do not match" in done.stderr) == (1, True)
 
 
 def test_the_setup_of_this_checkout_is_executable() -> None:
