@@ -95,7 +95,10 @@ def test_two_events_are_sent_as_one_mail_and_one_call_with_what_to_do(
         notifying.start()
         notifying.pass_(both, after=90)
         (text,), (post,) = box.texts(), web.posts
-    assert box.mails[0]["Subject"] == "sge-autoscaler, cell default of master:6444: 2 notifications"
+    assert (
+        box.mails[0]["Subject"]
+        == "sge-autoscaler, cell default of master:6444: circuit breaker and 1 more notification"
+    )
     assert "300 removals within 10m are more than the 200 allowed" in text
     assert "What to do: Find the cause, then `sge-autoscaler resume`." in text
     assert "node array stopped: execute" in text
@@ -236,7 +239,7 @@ def test_at_most_one_message_is_sent_in_an_interval(notifying: Notifying, progra
     for count in range(1, 5):
         notifying.pass_(arrays(count), after=20)
     assert len(program.calls) == 2
-    assert str(program.calls[1][2]["title"]).endswith("3 notifications")
+    assert str(program.calls[1][2]["title"]).endswith("node array stopped: a1 and 2 more notifications")
 
 
 def test_the_program_gets_no_credentials_and_no_url(notifying: Notifying, program: Program) -> None:
@@ -268,7 +271,7 @@ def test_waiting_messages_are_bounded(notifying: Notifying, program: Program) ->
 
 def test_a_message_lists_some_and_counts_the_rest(notifying: Notifying, program: Program) -> None:
     notifying.pass_(arrays(25))
-    assert "and 5 more notifications" in str(program.calls[0][2]["body"])
+    assert "node array stopped: a0, a1, a2, a3, a4 and 20 more (" in str(program.calls[0][2]["body"])
 
 
 def test_an_outage_is_notified_without_a_pass(notifying: Notifying, program: Program) -> None:

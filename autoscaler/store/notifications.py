@@ -6,14 +6,14 @@ import json
 import logging
 from dataclasses import dataclass
 
-from autoscaler.core.notifications.due import Due, KnownCauses, Notification
+from autoscaler.core.notifications.due import Due, KnownCauses, Notification, gravity_of
 from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table
 
 log = logging.getLogger("autoscaler.store")
 
 MOST_WAITING = 200
-"""Bound of waiting messages; the oldest beyond it are dropped, which is counted."""
+"""Bound of waiting messages; of those beyond it the least grave and then the oldest are dropped, which is counted."""
 
 TABLES: Migration = (
     """
@@ -23,7 +23,8 @@ TABLES: Migration = (
         subject TEXT NOT NULL,
         at REAL NOT NULL,
         reason TEXT NOT NULL,
-        passed INTEGER NOT NULL
+        passed INTEGER NOT NULL,
+        owner TEXT NOT NULL
     ) STRICT
     """,
     """
@@ -85,8 +86,11 @@ class NotificationTable(Table):
             self._database.execute("UPDATE notification_state SET known = ?", (encoding.write(due.known),))
             for each in due.notifications:
                 self._database.add("notifications", encoding.columns_of(each))
-            dropped = self._database.execute(
-                "DELETE FROM notifications WHERE id <= (SELECT max(id) FROM notifications) - ?", (MOST_WAITING,)
+            rows = self._database.rows("SELECT id, kind, passed FROM notifications")
+            kept = sorted(rows, key=lambda row: (row["passed"], gravity_of(row["kind"]), -row["id"]))
+            dropped = len(kept[MOST_WAITING:])
+            self._database.execute_many(
+                "DELETE FROM notifications WHERE id = ?", [(row["id"],) for row in kept[MOST_WAITING:]]
             )
             if dropped:
                 self._database.execute("UPDATE notification_state SET dropped = dropped + ?", (dropped,))

@@ -57,6 +57,8 @@ class Cause:
 
     subject: str
     reason: Reason
+    owner: str = ""
+    """Whose jobs caused it; '': nobody's. A message has one line for all causes of a kind of one owner."""
 
 
 Finder = Callable[[NotificationContext], Iterable[Cause] | None]
@@ -175,8 +177,8 @@ def _unsatisfiable(observed: Observed, _: NotificationContext) -> Iterator[Cause
     """Jobs that the autoscaler deletes or holds because nothing allowed can run them."""
     for action in observed.plan.actions:
         if isinstance(action, Hold | Kill) and action.asks:
-            for job in action.jobs:
-                yield Cause(f"job {job}", action.reason)
+            for job, ask in zip(action.jobs, action.asks, strict=False):
+                yield Cause(f"job {job}", action.reason, ask.owner)
 
 
 def _budgets(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
@@ -201,18 +203,18 @@ def _blind(context: NotificationContext) -> Iterable[Cause]:
 
 KINDS: tuple[CauseKind, ...] = (
     CauseKind("circuit_breaker", "circuit breaker", _of_plan(_circuit_breaker)),
-    CauseKind("protected_mode", "protected mode", _of_plan(_protected)),
+    CauseKind("no_observation", "no observation", _blind, after=lambda _: BLIND_FOR),
     CauseKind("array_stopped", "node array stopped", _of_plan(_stopped)),
-    CauseKind("launches_refused", "launches refused", _of_plan(_refused)),
-    CauseKind("limit", "limit reached", _of_plan(_limited), after=lambda context: context.limit_after),
-    CauseKind("lost_worker", "lost worker", _of_plan(_lost), passes=False),
+    CauseKind("protected_mode", "protected mode", _of_plan(_protected)),
     CauseKind("end_refused", "worker not ended", _of_plan(_not_ended)),
     CauseKind("set_aside", "worker set aside", _of_plan(_set_aside), after=_until_set_aside),
-    CauseKind("unsatisfiable_job", "unsatisfiable job", _of_plan(_unsatisfiable), passes=False),
+    CauseKind("lost_worker", "lost worker", _of_plan(_lost), passes=False),
+    CauseKind("launches_refused", "launches refused", _of_plan(_refused)),
+    CauseKind("limit", "limit reached", _of_plan(_limited), after=lambda context: context.limit_after),
     CauseKind("budget", "budget", _of_plan(_budgets), passes=False),
+    CauseKind("unsatisfiable_job", "unsatisfiable job", _of_plan(_unsatisfiable), passes=False),
     CauseKind("old_prices", "old prices", _of_plan(_old_prices)),
-    CauseKind("no_observation", "no observation", _blind, after=lambda _: BLIND_FOR),
 )
-"""In the order of a message."""
+"""Gravest first, as in a message."""
 
 BY_NAME: Mapping[str, CauseKind] = {kind.name: kind for kind in KINDS}

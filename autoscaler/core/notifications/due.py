@@ -47,6 +47,7 @@ class Notification:
     at: float
     reason: Reason
     passed: bool = False
+    owner: str = ""
 
 
 Key = str
@@ -95,7 +96,7 @@ def _of_kind(
         each = _held(before.get(key), kind, cause, context.now)
         if _is_due(each, kind, context):
             each = replace(each, notified=True, notified_at=context.now, reason=cause.reason)
-            news.append(Notification(kind.name, cause.subject, context.now, cause.reason))
+            news.append(Notification(kind.name, cause.subject, context.now, cause.reason, owner=cause.owner))
         watched[key] = each
     for key, old in before.items():
         if key in watched:
@@ -124,6 +125,14 @@ def _is_due(each: Watched, kind: CauseKind, context: NotificationContext) -> boo
     if each.notified or context.now - each.since < kind.after(context):
         return False
     return each.notified_at is None or context.now - each.notified_at >= AGAIN
+
+
+def gravity_of(kind: str) -> int:
+    """The place of a kind among all: 0 is the gravest. Kinds of a later version come last."""
+    return _GRAVITY.get(kind, len(_GRAVITY))
+
+
+_GRAVITY = {kind.name: at for at, kind in enumerate(KINDS)}
 
 
 def title_of(kind: str) -> str:
