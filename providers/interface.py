@@ -281,6 +281,28 @@ class Operates(Protocol):
     def operate(self, worker_id: str, verb: str) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine of the cluster, additional or not."""
+
+    name: str
+    """Host name without domain."""
+    worker_id: str | None
+    """None: no worker of ours."""
+    is_master: bool = False
+
+
+@runtime_checkable
+class ShowsUse(Protocol):
+    """A provider whose platform shows people which machines are in use."""
+
+    def show_use(self, machine: Machine, *, in_use: bool) -> None:
+        """Show whether jobs use this machine; all else of it stays as it is. A machine that the platform does not know
+        is left alone. Raises ProviderError.
+        """
+        ...
+
+
 @runtime_checkable
 class HasRunLog(Protocol):
     """A provider whose platform keeps a log and tags of the very run in which the autoscaler works."""

@@ -31,6 +31,7 @@ from autoscaler.engine.event_keeper import EventKeeper
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.engine.health_checks import HealthChecks
 from autoscaler.engine.host_names import WorkerNames
+from autoscaler.engine.in_use import InUse
 from autoscaler.engine.job_failures import Failures
 from autoscaler.engine.job_owners import Notices
 from autoscaler.engine.log_level import LogLevelOverride
@@ -53,7 +54,7 @@ from autoscaler.policies.policy_requests import VALID, Policies
 from autoscaler.policies.registry import load as load_policies
 from autoscaler.policies.registry import unclaimed
 from autoscaler.process import SystemRunner
-from autoscaler.providers.interface import HasRunLog, Provider
+from autoscaler.providers.interface import HasRunLog, Provider, ShowsUse
 from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
@@ -164,6 +165,7 @@ def serving(invocation: Invocation, *, json_log: bool = False, around: Around | 
             meter=meter,
             events=EventKeeper(store.events, accounting).note,
             notifications=notifications,
+            in_use=None if dry_run else _in_use(provider, settings),
             costs=CostKeeper(store, accounting).note,
             cost_kept=settings.process.cost_kept,
             guard=guard,
@@ -268,12 +270,19 @@ def _run_log(provider: Provider, invocation: Invocation, *, tells: bool = True) 
     return run_log
 
 
+def _in_use(provider: Provider, settings: Settings) -> Callable[[Snapshot], None] | None:
+    """Shows on the provider's platform which machines are in use, if it shows that."""
+    if not isinstance(provider, ShowsUse):
+        return None
+    return InUse(provider, settings.process.active_timeout, on_thread).note
+
+
 def _names(provider: Provider, settings: Settings) -> WorkerNames | None:
     """Keeps workers' names resolvable here if the cloud's DNS does not: a worker needs that before it can join by
     itself.
     """
     path = settings.process.hosts_file
-    if path is None and not provider.enrols_itself:
+    if settings.process.dns_hosts or (path is None and not provider.enrols_itself):
         return None
     return WorkerNames(names_at(path, OF_WORKERS), time.time, settings.process.order_grace)
 

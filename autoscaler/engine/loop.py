@@ -174,6 +174,8 @@ class Loop:
     events: Callable[[Snapshot, Plan], None] | None = None
     """Keeps what happened to jobs and workers since the last pass."""
     notifications: Notifications | None = None
+    in_use: Callable[[Snapshot], None] | None = None
+    """Shows on the provider's platform which machines are in use."""
     costs: Callable[[Snapshot, ObservedWorkers], None] | None = None
     """Keeps which jobs held slots of which workers."""
     before_pass: Callable[[], None] | None = None
@@ -280,6 +282,8 @@ class Loop:
                 self.costs(snapshot, observed)
         if self.events is not None and not self.dry_run:
             self.events(snapshot, plan)
+        if self.in_use is not None:
+            self.in_use(snapshot)
         if self.notifications is not None and not self.dry_run:
             self.notifications.passed(snapshot, plan)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:

@@ -21,6 +21,9 @@ _MEANINGS: Mapping[str, str] = MappingProxyType(
     {
         "CP_CAP_SGE_PROFILE_GENERATION_": _ITS_OWN,
         "CP_CAP_SGE_PROFILE_CONFIGURATION_": _ITS_OWN,
+        "CP_CAP_SGE_UTILITY_": "only the platform's `sge` tool uses it, for its log and the copies that it keeps of "
+        "profiles",
+        "CP_CAP_SGE_PREINSTALLED": "only the launcher uses it: whether the image has Grid Engine already",
         "CP_CAP_SGE_MASTER_ENV_FILE": "only the launcher uses it, for the environment of its Grid Engine; the "
         "autoscaler takes that from SGE_ROOT and SGE_CELL",
         "CP_CAP_SGE_VERSION": "it selects the Grid Engine package that the launcher installs; the autoscaler serves "
@@ -30,6 +33,8 @@ _MEANINGS: Mapping[str, str] = MappingProxyType(
         "autoscaler changes no load formula",
         "CP_CAP_GE_TRANSLATE_REQUESTS_TO_PIPE": "the autoscaler copies no job requests into the parameters of worker "
         "runs",
+        "CP_CAP_AUTOSCALE_DNS_HOSTS_RESOLVE_": "only the platform's own tools wait for a name to resolve; the "
+        "autoscaler terminates a worker that has not joined after CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT",
         "CP_CAP_AUTOSCALE_RESOLVE_": "the autoscaler writes a worker's name into CP_CAP_AUTOSCALE_HOSTS_FILE before "
         "it enrols the worker, so it waits for no lookup; it terminates a worker that has not joined after "
         "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT",

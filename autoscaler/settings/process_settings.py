@@ -468,7 +468,13 @@ class Process(Section):
     dry_init: bool = without_effect(
         "CP_CAP_AUTOSCALE_DRY_INIT",
         False,
-        "`init` always shows the difference first, and changes nothing without a confirmation",
+        "only a process that Cloud Pipeline starts reads it: it checks the settings of its queue then, and ends",
+    )
+    engine: Literal["ours", "platform"] | None = without_effect(
+        "CP_CAP_AUTOSCALE_ENGINE",
+        None,
+        "only the script reads it that Cloud Pipeline starts for a queue, once `platform install` has put ours there: "
+        "`platform` starts the platform's own autoscaler, `ours` never falls back to that",
     )
     cloud_provider: str | None = of_platform("CP_CAP_AUTOSCALE_CLOUD_PROVIDER", None, also="CLOUD_PROVIDER")
     cloud_region_id: str | None = of_platform("CP_CAP_AUTOSCALE_CLOUD_REGION_ID", None, also="CLOUD_REGION_ID")
@@ -478,10 +484,10 @@ class Process(Section):
         "the autoscaler reads persistent workers from Grid Engine, whatever their type",
     )
     owner_parameter_name: str | None = of_platform("CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME", None)
-    active_timeout: Seconds = without_effect(
+    active_timeout: Seconds = of_platform(
         "CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT",
         30.0,
-        "events wake the loop, so there is no active mode that could time out",
+        explanation="How long after its last job a run keeps the tag `SGE_IN_USE`.",
         unit="s",
     )
     invalid_timeout: Seconds = without_effect(
@@ -506,15 +512,17 @@ class Process(Section):
         "the autoscaler takes no request out of a job: if no worker has what the job requests, the job waits "
         "and `explain JOB` says so",
     )
-    node_mem_reservations: bool = without_effect(
+    node_mem_reservations: bool = of_platform(
         "CP_CAP_AUTOSCALE_NODE_MEM_RESERVATIONS",
         False,
-        "a worker offers the nominal memory of its type; rules can subtract what its system needs (docs/rules.md)",
+        explanation="Whether a worker offers its type's memory without what the platform keeps for Kubernetes and the "
+        "system, by the platform's preferences `cluster.node.*.mem.*`.",
     )
-    dns_hosts: bool = without_effect(
+    dns_hosts: bool = of_platform(
         "CP_CAP_AUTOSCALE_DNS_HOSTS",
         False,
-        "the autoscaler makes no DNS entry: it keeps the names of workers in CP_CAP_AUTOSCALE_HOSTS_FILE",
+        explanation="Whether the platform's DNS knows workers by name. The autoscaler then writes no names of workers "
+        "into a hosts file.",
     )
     owner: str | None = without_effect(
         "CP_CAP_AUTOSCALE_OWNER",

@@ -46,10 +46,11 @@ class Api:
         body: Mapping[str, Any] | None = None,
         *,
         repeat: bool,
+        params: Mapping[str, str | int] | None = None,
         deadline: Deadline | None = None,
     ) -> Any:
         """The payload of a POST. `repeat`: whether the call may be made twice."""
-        return self._call("POST", path, body=body, repeat=repeat, deadline=deadline)
+        return self._call("POST", path, params=params, body=body, repeat=repeat, deadline=deadline)
 
     def pages(self, path: str, wanted: Mapping[str, Any], size: int, deadline: Deadline) -> Iterator[dict[str, Any]]:
         """Every element of a filtered listing, page after page; an element may come twice if the listing grows

@@ -17,7 +17,8 @@ from typing import Any
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType
 from autoscaler.providers.catalog import GIB, family_of, load_catalog
-from autoscaler.providers.cloud_pipeline.api import Api, as_record, as_records
+from autoscaler.providers.cloud_pipeline.api import Api, as_record, as_records, preference
+from autoscaler.providers.cloud_pipeline.reservations import Reservation, left_of, read_reservations
 from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
 from autoscaler.providers.interface import ProviderError, Unreachable
 from autoscaler.providers.rest import Deadline
@@ -49,6 +50,7 @@ class Catalogue:
         self._types: dict[Kind, InstanceType] = {}
         self._types_until = float("-inf")
         self._prices: dict[Kind, _Price] = {}
+        self._reservations: tuple[Reservation, ...] | None = None
 
     def buckets(self) -> tuple[Bucket, ...]:
         """All allowed types at all price types, smallest first. Raises Unreachable, Refused."""
@@ -66,12 +68,20 @@ class Catalogue:
             if self._clock() >= self._types_until:
                 deadline = Deadline(20.0)
                 self._types = {
-                    (kind.name, price_type): kind
+                    (kind.name, price_type): self._without_reserved(kind, deadline)
                     for price_type in PriceType
                     for kind in self._ask(price_type, deadline)
                 }
                 self._types_until = self._clock() + self._settings.keep_types
             return self._types
+
+    def _without_reserved(self, kind: InstanceType, deadline: Deadline) -> InstanceType:
+        """The type with the memory that a container has of it, if the settings say so."""
+        if not self._settings.node_mem_reservations:
+            return kind
+        if self._reservations is None:
+            self._reservations = read_reservations(lambda name: preference(self._api, name, deadline))
+        return replace(kind, memory=left_of(kind.memory, self._reservations))
 
     def type_of(self, name: str) -> InstanceType:
         """The type of a run that may be older than the list; if nobody knows its size, that is unknown: 0."""

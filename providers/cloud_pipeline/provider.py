@@ -27,6 +27,7 @@ from autoscaler.providers.cloud_pipeline.api import (
 )
 from autoscaler.providers.cloud_pipeline.catalogue import Catalogue
 from autoscaler.providers.cloud_pipeline.credential import Credential
+from autoscaler.providers.cloud_pipeline.in_use import run_of_host, show_use
 from autoscaler.providers.cloud_pipeline.listing import Listing
 from autoscaler.providers.cloud_pipeline.orders import LANES, Orders
 from autoscaler.providers.cloud_pipeline.parameters import inheritance
@@ -36,6 +37,7 @@ from autoscaler.providers.interface import (
     CallBudget,
     Launched,
     LaunchOrder,
+    Machine,
     Problem,
     ProviderError,
     Refused,
@@ -122,6 +124,12 @@ class CloudPipelineProvider:
             before = as_record(as_record(self.api.get(own), own).get("tags") or {}, f"the tags of {own}")
             if any(before.get(name) != value for name, value in tags.items()):
                 self.api.post(run_path(self.settings.run_id, "tag"), {"tags": {**before, **tags}}, repeat=True)
+
+    def show_use(self, machine: Machine, *, in_use: bool) -> None:
+        run_id = str(self.settings.run_id) if machine.is_master else machine.worker_id or run_of_host(machine.name)
+        if run_id:
+            with self._guard:
+                show_use(self.api, run_id, in_use=in_use)
 
     def _ours(self, run_id: str) -> Run | None:
         """The run as it is known; None if there is none (any more). Raises Refused for one that is not ours."""

@@ -91,6 +91,11 @@ class CloudPipelineSettings(ExtensionSettings):
     verify: bool = Field(True, description="False: trust any certificate.")
     token_duration: Positive = Field(86400.0, description="Validity of a new token, in seconds.")
     page_size: int = Field(400, gt=0, le=1000, description="Number of runs on one page of a listing.")
+    node_mem_reservations: bool = Field(
+        False,
+        validation_alias="CP_CAP_AUTOSCALE_NODE_MEM_RESERVATIONS",
+        description="Whether a worker offers its type's memory without what the platform keeps of it.",
+    )
     keep_types: Positive = Field(600.0, description="Seconds for which the list of allowed instance types is cached.")
     setup_task: Name = Field("SGEWorkerSetup", description="Task of a worker's run that enrols it in Grid Engine.")
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from autoscaler.lab.cell import Cell
+from autoscaler.lab.cell import Cell, ExecHost
 from autoscaler.lab.played_cloud import PlayedCloud, played_cloud
+from autoscaler.lab.played_launcher import Launcher, kill
+from autoscaler.lab.private_root import MASTER
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
-from tests.grid_engine.played_launcher import Launcher, killed
 from tests.grid_engine.waiting import Shown, Until
 
+POLL = 2.0
 QUICK = {
     "CP_CAP_AUTOSCALE": "true",
     "CP_CAP_AUTOSCALE_WORKERS": "2",
     "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "0",
     "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "1",
-    "CP_CAP_AUTOSCALE_POLLING_DELAY": "1",
+    "CP_CAP_AUTOSCALE_POLLING_DELAY": str(POLL),
     "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY": "0",
     "CP_CAP_SGE_MASTER_CORES": "0",
 }
@@ -28,7 +32,10 @@ SECOND = {
     "CP_CAP_AUTOSCALE_INSTANCE_TYPE_1": "c5.large",
     "CP_CAP_AUTOSCALE_WORKERS_1": "1",
 }
+WATCHED = {"CP_CAP_SGE_QUEUE_NAME_2": "watched.q"}
+"""Its profile has CP_CAP_AUTOSCALE=false."""
 TWO = ("main.q", "c5.large.q")
+THREE = (*TWO, "watched.q")
 
 
 @pytest.fixture
@@ -40,56 +47,90 @@ def cloud(empty_cell: Cell, show_on_failure: Shown) -> Iterator[PlayedCloud]:
 
 @pytest.fixture
 def launcher(empty_cell: Cell, cloud: PlayedCloud, show_on_failure: Shown) -> Launcher:
-    """A master run whose CommonRepo has our shim, with two queues."""
-    made = launcher_of(empty_cell, cloud, {**QUICK, **SECOND})
+    """A master run whose CommonRepo has our shim, with three queues."""
+    made = launcher_of(empty_cell, cloud, {**QUICK, **SECOND, **WATCHED})
     show_on_failure["logs"] = made.shown
     return made
 
 
-def launcher_of(cell: Cell, cloud: PlayedCloud, run: dict[str, str]) -> Launcher:
-    """The queues are there, as the platform's own set-up of the master makes them."""
+def launcher_of(cell: Cell, cloud: PlayedCloud, run: Mapping[str, str]) -> Launcher:
+    """The queues are there, as the platform's own set-up of the master makes them (shell/sge_setup_queue)."""
     platform = {name: text for name, text in cloud.environment.items() if name != "CP_CAP_AUTOSCALE_PROVIDER"}
     launcher = Launcher(cell, {**platform, **run})
     launcher.lay_out()
     for queue in launcher.generate():
-        make_queue(cell, queue, run["CP_CAP_SGE_MASTER_CORES"])
-    assert launcher.command("platform", "install").returncode == 0
+        group = "@allhosts" if queue == "main.q" else f"@{queue}"
+        settings = {"CP_CAP_SGE_QUEUE_NAME": queue, "CP_CAP_SGE_HOSTLIST_NAME": group}
+        settings["CP_CAP_SGE_MASTER_CORES"] = run.get("CP_CAP_SGE_MASTER_CORES", "2") if queue == "main.q" else "0"
+        done = Autoscaling(cell, settings).command("init", "--yes", "--apply", group)
+        assert done.returncode == 0, done.stderr.decode()
+    done = launcher.command("platform", "install")
+    assert done.returncode == 0, done.stderr.decode()
     return launcher
 
 
-def make_queue(cell: Cell, queue: str, master_cores: str) -> None:
-    """As shell/sge_setup_queue: a queue with a host group of its own."""
-    group = "@allhosts" if queue == "main.q" else f"@{queue}"
-    settings = {"CP_CAP_SGE_QUEUE_NAME": queue, "CP_CAP_SGE_HOSTLIST_NAME": group}
-    settings["CP_CAP_SGE_MASTER_CORES"] = master_cores if queue == "main.q" else "0"
-    done = Autoscaling(cell, settings).command("init", "--yes", "--apply", group)
-    assert done.returncode == 0, done.stderr.decode()
+def told(cell: Cell, cloud: PlayedCloud, verb: str, **asked: Any) -> dict[str, Any]:
+    """What the played platform is told, outside its API; returns its state."""
+    address = cloud.billable.replace("state", verb)
+    done = cell.runner(("curl", "-s", "-X", "POST", "-d", json.dumps(asked), address), timeout=60.0)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
-def test_both_queues_are_scaled_and_an_edited_profile_takes_effect_with_the_restart_of_its_process(
-    launcher: Launcher, empty_cell: Cell, until: Until
+def hand_over(launcher: Launcher, until: Until) -> str:
+    """Kill the process that decides, wait until another one does, and start it again. Returns its queue."""
+    queue = until(lambda: deciding(launcher), 30, "none decides")
+    (pid,) = launcher.pids(queue)
+    kill(pid)
+    until(lambda: deciding(launcher) not in ("", queue), 3 * POLL, "no other decides")
+    launcher.start(queue)
+    until(lambda: len(launcher.pids(queue)) == 1, 20, "it did not start")
+    return queue
+
+
+def deciding(launcher: Launcher) -> str:
+    """The queue whose process decides now; '': none does."""
+    return str(json.loads(launcher.command("platform", "status", "--json").stdout)["deciding"] or "")
+
+
+def tags(cell: Cell, cloud: PlayedCloud) -> dict[str, dict[str, str]]:
+    """Of each run, as the platform shows them."""
+    found: dict[str, dict[str, str]] = told(cell, cloud, "state")["tags"]
+    return found
+
+
+def test_queues_are_scaled_watched_edited_and_restarted_one_by_one(
+    launcher: Launcher, empty_cell: Cell, cloud: PlayedCloud, until: Until
 ) -> None:
-    scaling = Autoscaling(empty_cell)
-    gate = Gate(empty_cell)
+    scaling, gate = Autoscaling(empty_cell), Gate(empty_cell)
     jobs = [gate.submit("-q", queue) for queue in TWO]
+    watched = gate.submit("-q", "watched.q")
     with launcher.launched():
         until(lambda: all(scaling.running_on(job) for job in jobs), 60, "they did not both start")
         hosts = {one.node_array: one.name for one in launcher.lifetimes()}
-        pids = {queue: launcher.pids(queue) for queue in TWO}
+        runs = {one.name: one.worker_id for one in launcher.lifetimes()}
+        until(lambda: {"SGE_IN_USE"} <= tags(empty_cell, cloud)[runs[hosts["execute"]]].keys(), 20, "it has no tag")
+        pids = {queue: launcher.pids(queue) for queue in THREE}
+        refused = launcher.configure("c5.large.q", CP_CAP_AUTOSCALE_WORKERS="three")
         verified = launcher.configure("c5.large.q", CP_CAP_AUTOSCALE_WORKERS="2")
         more = [gate.submit("-q", "c5.large.q") for _ in range(2)]
         until(lambda: sum(one.node_array == "execute_1" for one in launcher.lifetimes()) == 2, 60, "no second worker")
-        after = {queue: launcher.pids(queue) for queue in TWO}
+        after = {queue: launcher.pids(queue) for queue in THREE}
         gate.open()
         until(lambda: all(scaling.ended_well(job) for job in (*jobs, *more)), 60, "a job did not end well")
         until(lambda: all(one.ended_at for one in launcher.lifetimes()), 60, "the workers did not leave")
+        still = empty_cell.out("qstat", "-s", "p").split()
+        until(lambda: "SGE_IN_USE" not in str(tags(empty_cell, cloud)), 30, "a tag is left")
 
-    assert verified is not None
+    assert refused.returncode == 1
+    assert "CP_CAP_AUTOSCALE_WORKERS = 'three'" in refused.stdout.decode()
+    assert "Most additional workers" in refused.stdout.decode()
     assert verified.returncode == 0, verified.stdout.decode()
     assert hosts.keys() == {"execute", "execute_1"}
-    assert after["main.q"] == pids["main.q"]
-    assert after["c5.large.q"] != pids["c5.large.q"]
-    assert [len(each) for each in (*pids.values(), *after.values())] == [1] * 4
+    assert [after[queue] == pids[queue] for queue in THREE] == [True, False, True]
+    assert [len(each) for each in (*pids.values(), *after.values())] == [1] * 6
+    assert watched in still, "nothing is launched for it, and it is not deleted"
+    assert len(launcher.lifetimes()) == 3, "the restart affected no worker"
     lines = [line for line in launcher.log_text("main.q").splitlines() if "stay, " not in line]
     assert [line for line in lines if str(hosts["execute_1"]) in line] == []
     assert [line for line in lines if f"enabling {hosts['execute']} (joined)" in line] != []
@@ -102,25 +143,70 @@ def test_when_the_one_that_decides_is_killed_another_goes_on(
     jobs = [gate.submit("-q", queue) for queue in TWO]
     with launcher.launched():
         until(lambda: all(scaling.running_on(job) for job in jobs), 60, "they did not both start")
-        for _ in range(3):
-            hand_over(launcher, until)
+        killed = [hand_over(launcher, until) for _ in range(3)]
+        jobs += [gate.submit("-q", "main.q", "-l", "h=!no") for _ in range(1)]
         gate.open()
         until(lambda: all(scaling.ended_well(job) for job in jobs), 60, "a job did not end well")
         until(lambda: all(one.ended_at for one in launcher.lifetimes()), 60, "the workers did not leave")
 
-    assert len(launcher.lifetimes()) == 2
+    assert len(killed) == 3
+    assert len(launcher.lifetimes()) == 2, "none is doubled"
 
 
-def hand_over(launcher: Launcher, until: Until) -> None:
-    """Kill the process that decides, wait until another one does, and start it again."""
-    queue = until(lambda: deciding(launcher), 30, "none decides")
-    (pid,) = launcher.pids(queue)
-    killed(pid)
-    until(lambda: deciding(launcher) not in ("", queue), 20, "no other decides")
-    launcher.start(queue)
-    until(lambda: len(launcher.pids(queue)) == 1, 20, "it did not start")
+def test_a_restart_during_a_slow_call_loses_neither_process_nor_worker(
+    launcher: Launcher, empty_cell: Cell, cloud: PlayedCloud, until: Until
+) -> None:
+    scaling, gate = Autoscaling(empty_cell), Gate(empty_cell)
+    told(empty_cell, cloud, "fault", call="POST run", kind="slow", seconds=6.0)
+    job = gate.submit("-q", "main.q")
+    with launcher.launched():
+        until(lambda: "launching 1 m5.large" in launcher.log_text("main.q"), 60, "nothing is launched")
+        before = {queue: launcher.pids(queue) for queue in THREE}
+        for queue in THREE:
+            launcher.restart(queue)
+        until(lambda: all(len(launcher.pids(queue)) == 1 for queue in THREE), 60, "not one process a queue")
+        after = {queue: launcher.pids(queue) for queue in THREE}
+        until(lambda: scaling.running_on(job), 60, "the job did not start")
+        gate.open()
+        until(lambda: scaling.ended_well(job), 60, "the job did not end well")
+        until(lambda: all(one.ended_at for one in launcher.lifetimes()), 60, "the worker did not leave")
+
+    assert all(before[queue] != after[queue] for queue in THREE)
+    assert len(launcher.lifetimes()) == 1
 
 
-def deciding(launcher: Launcher) -> str:
-    """The queue whose process decides now; '': none does."""
-    return str(json.loads(launcher.command("platform", "status", "--json").stdout)["deciding"] or "")
+@pytest.fixture
+def with_master(cell_session: Cell) -> Cell:
+    """The master's own two cores run jobs, as on a launch page that says nothing else."""
+    cell = replace(cell_session, declared=(ExecHost(MASTER, 2),))
+    cell.reset()
+    return cell
+
+
+@pytest.mark.parametrize(
+    ("given", "types"),
+    (
+        pytest.param({}, ["m5.large"] * 2, id="homogeneous", marks=pytest.mark.thorough),
+        pytest.param({"CP_CAP_AUTOSCALE_HYBRID": "true"}, ["m5.2xlarge"], id="hybrid"),
+    ),
+)
+def test_the_two_examples_of_an_autoscaled_cluster_run_as_they_are_described(
+    given: dict[str, str], types: list[str], with_master: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    """Ten jobs of one core each, of which the master takes two. Only the platform's preferences are quicker."""
+    seed = {"CP_CAP_AUTOSCALE": "true", "CP_CAP_AUTOSCALE_WORKERS": "2", **given}
+    with played_cloud(with_master, "cloud_pipeline") as cloud:
+        told(with_master, cloud, "set", preferences={"ge.autoscaling.scale.up.timeout": "3"})
+        launcher = launcher_of(with_master, cloud, seed)
+        show_on_failure["logs"] = launcher.shown
+        scaling, gate = Autoscaling(with_master), Gate(with_master)
+        job = gate.submit("-t", "1:10")
+        with launcher.launched():
+            until(lambda: len(launcher.lifetimes()) == len(types) and len(scaling.running_on(job)) > len(types), 90)
+            running = scaling.running_on(job)
+            gate.open()
+            until(lambda: scaling.ended_well(job, tasks=10), 60, "the tasks did not end well")
+            until(lambda: all(one.ended_at for one in launcher.lifetimes()), 120, "the workers did not leave")
+
+    assert [one.instance_type for one in launcher.lifetimes()] == types
+    assert running["master"] == 2

@@ -197,7 +197,7 @@ def dispatch(platform: Platform, method: str, path: list[str], query: dict[str, 
         case "GET", ["run", number, "task"]:
             return task_log(platform, platform.find(int(number)), query)
         case "POST", ["run", number, verb]:
-            return change(platform, platform.find(int(number)), verb, body)
+            return change(platform, platform.find(int(number)), verb, query, body)
         case "POST", ["pipeline", "price"]:
             asked = bodies.fields(body, bodies.PRICE)
             return {
@@ -235,7 +235,7 @@ def filtered(platform: Platform, asked: dict[str, Any]) -> dict[str, Any]:
     return {"elements": [platform.record(run) for run in page], "totalCount": len(found)}
 
 
-def change(platform: Platform, run: Run, verb: str, body: Any) -> Any:
+def change(platform: Platform, run: Run, verb: str, query: dict[str, str], body: Any) -> Any:
     match verb:
         case "status":
             bodies.check_status(body)
@@ -245,7 +245,9 @@ def change(platform: Platform, run: Run, verb: str, body: Any) -> Any:
                 raise Malformed("no body is wanted")
             platform.terminate(run)
         case "tag":
-            run.tags = bodies.texts(bodies.fields(body, bodies.TAGS)["tags"])
+            # PipelineRunController.updateRunTags: all tags are replaced, unless `overwrite` is false.
+            tags = bodies.texts(bodies.fields(body, bodies.TAGS)["tags"])
+            run.tags = {**run.tags, **tags} if query.get("overwrite") == "false" else tags
         case "log":
             run.log.append(bodies.check_log(body, run.id))
             return body
@@ -319,6 +321,7 @@ def state(server: Server) -> dict[str, Any]:
         "malformed": server.malformed,
         "master": {"tags": server.master.tags, "log": server.master.log},
         "tokens": list(platform.tokens),
+        "tags": {str(run.id): run.tags for run in platform.runs.values()},
         "timing": asdict(platform.timing),
     }
 

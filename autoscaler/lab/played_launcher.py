@@ -2,7 +2,7 @@
 for each, and the tool that finds, ends, verifies and starts them.
 
 What each does, and where that stands in the platform's sources (workflows/pipe-common), is said beside it. The platform
-itself is `tests.clouds.cloud_pipeline`.
+itself is played by a server of the tests (`lab.played_cloud`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,8 @@ from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
-from tests.deadlines import wait_for
 
+STEP = 0.1
 COMMON = {
     "CP_CAP_SGE_QUEUE_NAME": "main.q",
     "CP_CAP_SGE_HOSTLIST_NAME": "@allhosts",
@@ -175,7 +176,7 @@ class Launcher:
         self.terminate(queue)
         self.start(queue)
 
-    def configure(self, queue: str, **changes: str) -> Completed | None:
+    def configure(self, queue: str, **changes: str) -> Completed:
         """`sge configure`: end, verify, keep or take back, start. Returns the verification."""
         edited = self.edited(queue)
         copy, queue_copy = self.cell.home / "edited.sh", self.cell.home / "queue.sh"
@@ -220,11 +221,20 @@ class Launcher:
                 for queue in queues:
                     for pid in self.pids(queue):
                         os.kill(pid, number)
-                if wait_for(lambda: not any(map(self.pids, queues)), 40):
+                if _soon(lambda: not any(map(self.pids, queues)), 60.0):
                     break
 
     def _all(self) -> list[Path]:
         return sorted(self.profiles.glob("sge_profile_*_queue.sh"))
+
+
+def _soon(condition: Callable[[], bool], seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(STEP)
+    return True
 
 
 def _edited(name: str) -> bool:
@@ -240,7 +250,7 @@ def _sets(line: str, names: Mapping[str, str]) -> bool:
     return any(line.startswith(f"export {name}=") for name in names)
 
 
-def killed(pid: int) -> None:
+def kill(pid: int) -> None:
     """SIGKILL, and wait until it is gone."""
     os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not Path(f"/proc/{pid}").exists(), 10)
+    _soon(lambda: not Path(f"/proc/{pid}").exists(), 10.0)

@@ -1,0 +1,154 @@
+"""Which runs are in use, as the platform's people see it by a tag; and what a container has of a node's memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, QueueInstance
+from autoscaler.core.model.fleet import Fleet, MachineState, Worker
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.in_use import InUse
+from autoscaler.providers.cloud_pipeline.provider import CloudPipelineProvider
+from autoscaler.providers.cloud_pipeline.reservations import GIB, left_of, read_reservations
+from autoscaler.providers.interface import Machine, Unreachable
+from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
+from tests.report.plans import BIG, NOW, snapshot
+
+TIMEOUT = 30.0
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[Process]:
+    with started() as server:
+        yield server
+
+
+@pytest.fixture
+def plane(process: Process) -> Iterator[CloudPipelinePlane]:
+    plane = CloudPipelinePlane(process)
+    yield plane
+    assert process.state["malformed"] == []
+
+
+def at_once(call: Callable[[], None], _: str) -> Future[None]:
+    done: Future[None] = Future()
+    call()
+    done.set_result(None)
+    return done
+
+
+def host(name: str, *, busy: bool) -> ExecutionHost:
+    jobs = (HostJob(7, "", "r", 1),) if busy else ()
+    return ExecutionHost(name, instances=(QueueInstance("main.q", name, 2, len(jobs), 0, jobs=jobs),))
+
+
+def seen(*hosts: ExecutionHost, at: float = 0.0, worker: str = "") -> Snapshot:
+    workers = (Worker(worker, BIG, "execute", MachineState.RUNNING, NOW, name="w1"),) if worker else ()
+    return replace(snapshot(), cluster=Cluster(hosts, (), {}, {}, {}), fleet=Fleet(workers, ()), now=NOW + at)
+
+
+def tags(plane: CloudPipelinePlane, run: str) -> dict[str, str]:
+    found: dict[str, str] = plane.process.state["tags"][run]
+    return found
+
+
+def test_master_static_and_additional_runs_are_tagged_while_jobs_run_and_a_while_longer(
+    plane: CloudPipelinePlane,
+) -> None:
+    provider = plane.connect("cell")
+    static, master = str(plane.process.control("static")), plane.environment["RUN_ID"]
+    provider.mark({"mine": "kept"})
+    use = InUse(provider, TIMEOUT, at_once)
+    busy = [host(name, busy=True) for name in ("master", f"pipeline-{static}")]
+    idle = [host(name, busy=False) for name in ("master", f"pipeline-{static}")]
+    use.note(seen(*busy))
+    assert [tags(plane, run).get("SGE_IN_USE") for run in (master, static)] == ["true", "true"]
+    use.note(seen(*idle, at=29))
+    assert tags(plane, static)["SGE_IN_USE"] == "true"
+    provider.mark({"by": "a person meanwhile"})
+    use.note(seen(*idle, at=31))
+    assert "SGE_IN_USE" not in tags(plane, static)
+    assert tags(plane, master) == {"project": "genomes", "mine": "kept", "by": "a person meanwhile"}
+
+
+def test_a_worker_that_leaves_keeps_no_tag(plane: CloudPipelinePlane) -> None:
+    run = str(plane.process.control("static"))
+    use = InUse(plane.connect("cell"), TIMEOUT, at_once)
+    use.note(seen(host("w1", busy=True), worker=run))
+    assert tags(plane, run)["SGE_IN_USE"] == "true"
+    use.note(seen(at=1))
+    assert "SGE_IN_USE" not in tags(plane, run)
+
+
+def test_another_tag_that_is_set_at_the_same_time_is_not_lost(plane: CloudPipelinePlane) -> None:
+    provider, master = plane.connect("cell"), plane.environment["RUN_ID"]
+    provider.api.get = lambda *_, **__: pytest.fail("it needs no reading, after which others could write")  # type: ignore[method-assign]
+    provider.show_use(Machine("master", None, is_master=True), in_use=True)
+    assert tags(plane, master) == {"project": "genomes", "SGE_IN_USE": "true"}
+
+
+def test_a_new_process_takes_away_what_an_earlier_one_left(plane: CloudPipelinePlane) -> None:
+    provider, master = plane.connect("cell"), plane.environment["RUN_ID"]
+    InUse(provider, TIMEOUT, at_once).note(seen(host("master", busy=True)))
+    InUse(provider, TIMEOUT, at_once).note(seen(host("master", busy=False), at=5))
+    assert tags(plane, master) == {"project": "genomes"}
+
+
+def test_nothing_is_asked_again_while_nothing_changes(plane: CloudPipelinePlane) -> None:
+    use = InUse(plane.connect("cell"), TIMEOUT, at_once)
+    use.note(seen(host("master", busy=True)))
+    before = len(plane.process.state["calls"])
+    for second in range(1, 20):
+        use.note(seen(host("master", busy=True), at=second))
+    assert len(plane.process.state["calls"]) == before
+
+
+def test_a_platform_that_does_not_answer_is_asked_again_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Silent:
+        asked = 0
+
+        def show_use(self, machine: Machine, *, in_use: bool) -> None:
+            self.asked += 1
+            if self.asked < 3:
+                raise Unreachable("no answer")
+
+    silent = Silent()
+    use = InUse(silent, TIMEOUT, at_once)
+    for second in range(5):
+        use.note(seen(host("master", busy=True), at=second))
+    assert silent.asked == 3
+    assert [record.message for record in caplog.records] == [
+        "the platform does not show which runs are in use: no answer"
+    ]
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gib", "left"),
+    ((4, 3), (8, 7), (16, 14), (32, 28), (61, 55), (256, 241), (1, 0)),
+    # 32 GiB: 820 MiB for Kubernetes, 820 for the system, 1639 for the rest; 28.79 GiB are left.
+)
+def test_what_is_left_of_a_node_is_what_the_platform_leaves(gib: int, left: int) -> None:
+    assert left_of(gib * GIB, read_reservations(lambda _: None)) == left * GIB
+
+
+def test_the_platforms_preferences_replace_its_defaults() -> None:
+    given = {"cluster.node.extra.mem.ratio": "0.5", "cluster.node.extra.mem.max.mib": "2048"}
+    kube, _, extra = read_reservations(given.get)
+    assert (extra.ratio, extra.most, kube.most) == (0.5, 2048.0, 1024.0)
+    assert math.isinf(read_reservations(lambda _: None)[2].most)
+
+
+def test_types_are_smaller_only_where_the_run_says_so(plane: CloudPipelinePlane) -> None:
+    def memory(provider: CloudPipelineProvider) -> int:
+        return next(each.type.memory for each in provider.buckets() if each.type.name == "m5.2xlarge")
+
+    assert memory(plane.connect("cell")) == 32 * GIB
+    assert memory(plane.connect("cell", CP_CAP_AUTOSCALE_NODE_MEM_RESERVATIONS="true")) == 28 * GIB
