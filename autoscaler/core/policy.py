@@ -12,6 +12,7 @@ from enum import StrEnum
 from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.cost.spending import Budget, BudgetAction
 from autoscaler.core.model.fleet import ANY, BucketKey, PriceType
+from autoscaler.core.model.host_limits import OfferedLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,8 @@ class NodeArrayPolicy:
     """Set for an array of groups: vCPUs or workers of each group; if it has groups of both kinds, both are the same
     number.
     """
+    host_limits: tuple[OfferedLimit, ...] = ()
+    """What quotas give to each of its workers (set by `host_quotas`)."""
     queue_values: tuple[tuple[str, float], ...] = ()
     """Set by `queue_instances`: the consumables that its queue gives to each of its instances on a new worker."""
     requested: bool = True

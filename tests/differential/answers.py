@@ -69,7 +69,8 @@ def _alone(cluster: Cluster, category: JobCategory, place: int, now: float) -> S
         submitted=category.submitted[place : place + 1],
         count=category.count // len(category.jobs),
     )
-    alone = replace(cluster, job_categories=(first,))
+    # The places that workers are said to be at are no host groups.
+    alone = replace(cluster, job_categories=(first,), configuration_read=False)
     said = ""
     for at, policy in POLICIES.items():
         if at == GROUP and any(GROUP in name for name in category.ask.queues):

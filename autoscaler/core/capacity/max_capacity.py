@@ -18,6 +18,7 @@ from autoscaler.core.limits.limits import Room, most_ever
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.fleet import Bucket
+from autoscaler.core.model.host_limits import QUOTA
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.amounts import shown_property, written
@@ -67,6 +68,9 @@ class MaxCapacity:
         forbidden = self._forbidden(wanted, entries, arrays) if entries else None
         if forbidden is not None:
             return forbidden
+        beyond = self._beyond_host_quota(wanted.demand, best)
+        if beyond is not None:
+            return beyond
         not_requested = self._not_requested(wanted.demand, best)
         if not_requested is not None:
             return not_requested
@@ -94,6 +98,16 @@ class MaxCapacity:
             return None
         missing = (able.forced or everywhere) - demand.names
         return because(Code.MUST_BE_REQUESTED, resources=tuple(sorted(missing)))
+
+    def _beyond_host_quota(self, demand: Demand, best: Sequence[tuple[Host, Room]]) -> Reason | None:
+        """The quota for each host that alone keeps a job from allowed workers; None: there is none."""
+        limits = [name for name, _ in demand.assumed if name.startswith(QUOTA)]
+        for name in limits:
+            free = replace(demand, assumed=tuple(each for each in demand.assumed if each[0] != name))
+            if any(self._serves(free, host, room.count) for host, room in best):
+                quota, _, limit = name.removeprefix(QUOTA).rpartition(": ")
+                return because(Code.BEYOND_QUOTA, quota=quota, limit=f"{limit} on each host")
+        return None
 
     @cached_property
     def _in_groups(self) -> dict[str, _Best]:

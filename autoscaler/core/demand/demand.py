@@ -17,7 +17,7 @@ from autoscaler.core.demand.constraint_demand import ConstraintDemand, Entries
 from autoscaler.core.demand.eligibility import CategoryPart, judge
 from autoscaler.core.demand.job_requests import ANY_TIME, ReadRequest, RequestReader
 from autoscaler.core.demand.open_hours import OpenHours
-from autoscaler.core.demand.shared_limits import SharedLimits, Taken
+from autoscaler.core.demand.shared_limits import Place, SharedLimits
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobDetail, JobRequest
 from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
@@ -209,19 +209,29 @@ class _Admission:
             self.uncounted.append(replace(part, reason=answer))
             return
         subject = self._budgets.subject(part.ask)
-        taken = served.taken.get(subject)
-        if taken is None:
-            taken = served.taken[subject] = self._budgets.taken_by(part.ask, answer)
-        allowed, reason = self._budgets.spend(taken, part.count)
+        places = served.places.get(subject)
+        if places is None:
+            places = served.places[subject] = self._budgets.places(part.ask, answer)
+        found, reason = self._budgets.spend(places, part.count)
+        allowed = sum(count for _, count in found)
         if entries:
             allowed, reason = self.rules.admit(answer.demand, entries, allowed, reason)
-        if allowed >= part.count:
-            served.parts.append(part)
-            return
-        within, beyond = _divide(part, allowed, reason)
-        self.uncounted.append(beyond)
-        if within is not None:
-            served.parts.append(within)
+        rest: CategoryPart | None = part
+        for request, count in found:
+            count = min(count, allowed)
+            allowed -= count
+            if rest is None or not count:
+                continue
+            within, rest = _divide(rest, count)
+            self._admit(request, within)
+        if rest is not None:
+            self.uncounted.append(replace(rest, reason=reason))
+
+    def _admit(self, request: ReadRequest, part: CategoryPart) -> None:
+        key = request.demand, request.launches
+        self.merged.setdefault(key, []).append(part)
+        if request.withheld is not None:
+            self.withheld.setdefault(key, request.withheld)
 
     def _serve(self, ask: JobRequest, entries: Entries) -> _Served:
         """Read once for requests that are alike."""
@@ -236,13 +246,9 @@ class _Admission:
         known = self._served.get(key)
         if known is None:
             answer = self._reader.read(ask)
-            parts: list[CategoryPart] = []
             if not isinstance(answer, Reason):
                 answer = self.rules.ask(answer, entries, array=ask.array)
-                parts = self.merged.setdefault((answer.demand, answer.launches), [])
-                if answer.withheld is not None:
-                    self.withheld.setdefault((answer.demand, answer.launches), answer.withheld)
-            known = self._served[key] = _Served(answer, parts)
+            known = self._served[key] = _Served(answer)
         return known
 
 
@@ -251,9 +257,7 @@ class _Served:
     """What jobs with alike requests need."""
 
     answer: ReadRequest | Reason
-    parts: list[CategoryPart]
-    """All parts that need the same, even if their requests are written otherwise."""
-    taken: dict[tuple[str | None, ...], Taken] = field(default_factory=dict)
+    places: dict[tuple[str | None, ...], tuple[Place, ...]] = field(default_factory=dict)
     """By owner, group and project, as far as they matter."""
 
 
@@ -284,10 +288,10 @@ def _demands_of(
     )
 
 
-def _divide(part: CategoryPart, allowed: int, reason: Reason | None) -> tuple[CategoryPart | None, CategoryPart]:
-    """The tasks within a limit, fewer than all, and those beyond it: first come, first served."""
-    if allowed <= 0:
-        return None, replace(part, reason=reason)
+def _divide(part: CategoryPart, allowed: int) -> tuple[CategoryPart, CategoryPart | None]:
+    """The tasks within a limit, one at least, and those beyond it, if any: first come, first served."""
+    if allowed >= part.count:
+        return part, None
     jobs: list[tuple[int, str]] = []
     others: list[tuple[int, str]] = []
     left = allowed
@@ -300,7 +304,7 @@ def _divide(part: CategoryPart, allowed: int, reason: Reason | None) -> tuple[Ca
         if count < task_count(tasks):
             others.append((job, rest))
     within = replace(part, jobs=_firsts(jobs), tasks=_seconds(jobs), count=allowed)
-    beyond = replace(part, jobs=_firsts(others), tasks=_seconds(others), count=part.count - allowed, reason=reason)
+    beyond = replace(part, jobs=_firsts(others), tasks=_seconds(others), count=part.count - allowed)
     return within, beyond
 
 

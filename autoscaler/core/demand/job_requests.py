@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from autoscaler.core.demand.access import Rights
 from autoscaler.core.demand.alike import QUEUE_LIMITS, alike_in
 from autoscaler.core.demand.open_hours import RUN_TIMES, OpenHours
 from autoscaler.core.model.cluster import BATCH, Cluster, Complex, Consumable, JobRequest, ParallelEnvironment, Queue
@@ -25,6 +24,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.readable.values import fault_of_request
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.requests.group_names import group_id, is_of_group, pe_of
+from autoscaler.core.rights.rights import Rights
 
 _QUEUE_ATTRIBUTES = frozenset({"qname", "rerun", "calendar", "seq_no", "tmpdir", "min_cpu_interval", "priority"})
 _OF_EVERY_QUEUE = QUEUE_LIMITS | _QUEUE_ATTRIBUTES | {HOSTNAME}

@@ -1,20 +1,19 @@
 """Limits that all jobs share and that a new worker does not raise: licences of the global host, slots of a PE, resource
 quotas, and how many jobs one user may run at once (`maxujobs`).
 
-Tasks count oldest first until a limit is used up; those beyond it would not start however many workers there were. If a
-filter cannot be evaluated for a running job (its PE; its project or group until it was looked up), it is taken to
-match: one worker too few is better than one too many.
+Tasks count oldest first until a limit is used up; those beyond it would not start however many workers there were.
+Where a quota holds for some queues or hosts only, tasks beyond it count for the others. What quotas leave on each host,
+placement counts (`host_quotas`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from types import MappingProxyType
 
-from autoscaler.core.demand.access import Rights
 from autoscaler.core.demand.job_requests import ReadRequest
 from autoscaler.core.model.cluster import (
     Cluster,
@@ -26,11 +25,15 @@ from autoscaler.core.model.cluster import (
     QueueInstance,
     QuotaRule,
 )
-from autoscaler.core.model.complexes import amount, by_any_name, canonical, matches, satisfies
+from autoscaler.core.model.complexes import amount, by_any_name, canonical, satisfies
+from autoscaler.core.model.demand_vector import Property
+from autoscaler.core.model.host_limits import HostLimit
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.amounts import written
+from autoscaler.core.placement.hosts import HOSTNAME
 from autoscaler.core.placement.placement import SLOTS
 from autoscaler.core.policy import Policy
+from autoscaler.core.rights.quota_rules import UNKNOWN, QuotaRules, filter_matches, fits, host_matches
 
 _Key = tuple[str, ...]
 
@@ -46,6 +49,11 @@ class _Claim:
     never: Reason | None = None
     """Why not even one such task ever fits within it, even if nobody else uses it."""
 
+    @property
+    def counts(self) -> bool:
+        """Whether it bounds anything."""
+        return self.amount > 0 and self.limit < inf
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -55,45 +63,97 @@ class Taken:
     never: Reason | None
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Queues and hosts where tasks take the same of the limits."""
+
+    request: ReadRequest
+    """What such a task needs there."""
+    taken: Taken = Taken((), None)
+    bounded: bool = False
+    """Whether quotas bound it there that do not hold everywhere."""
+    together: tuple[Place, ...] = ()
+    """Set if this stands for all of these places."""
+
+
 class SharedLimits:
     """The shared limits of one cluster. `admit` uses them up, so it must be called oldest first."""
 
     def __init__(
         self, cluster: Cluster, policy: Policy, details: Mapping[int, JobDetail] = MappingProxyType({})
     ) -> None:
-        self._rights = Rights.of(cluster)
-        self._details = details
         self._cluster = cluster
-        self._policy = policy
         self._complexes = by_any_name(cluster.complexes)
-        self._rules = [
-            (quota.name, at, rule) for quota in cluster.quotas if quota.enabled for at, rule in enumerate(quota.rules)
-        ]
+        self._rules = QuotaRules(cluster, details)
+        self._by_name = {quota.name: quota for quota in self._rules.sets}
+        self._classes = _HostClasses(cluster, policy, self._rules)
         self._spent: dict[_Key, float] = {}
-        self._used: dict[_Key, float] = dict(self._quota_use()) if self._rules else {}
+        self._used: dict[_Key, float] = dict(self._quota_use()) if self._rules.sets else {}
         if cluster.max_user_jobs is not None:
             self._used |= self._jobs_by_user()
-        self._unsure = {key: held for key, held in self._used.items() if _ANY in key}
+        self._unsure = {key: held for key, held in self._used.items() if UNKNOWN in key}
         for job in (job for host in cluster.hosts for job in host.jobs if job.pe):
             # A parallel job stands under each of its queue instances, with its share of the slots there.
             self._used["pe", job.pe] = self._used.get(("pe", job.pe), 0) + job.slots
 
-    def admit(self, ask: JobRequest, served: ReadRequest, count: int) -> tuple[int, Reason | None]:
-        """How many of these tasks fit within the limits, and which limit keeps the others back."""
-        return self.spend(self.taken_by(ask, served), count)
-
     def subject(self, ask: JobRequest) -> tuple[str | None, ...]:
-        """Owner, group and project, if they make a difference to `taken_by`."""
-        return (ask.owner, ask.group, ask.project) if self._rules or self._cluster.max_user_jobs is not None else ()
+        """Owner, group and project, if they make a difference to `places`."""
+        return (
+            (ask.owner, ask.group, ask.project) if self._rules.sets or self._cluster.max_user_jobs is not None else ()
+        )
 
-    def taken_by(self, ask: JobRequest, served: ReadRequest) -> Taken:
-        """What one such task takes of the limits."""
-        claims = [claim for claim in self._claims(ask, served) if claim.amount > 0 and claim.limit < inf]
-        claimed = (claim.never for claim in claims if claim.never is not None)
-        return Taken(claims, more_than_the_cell_has(self._cluster, ask, served) or next(claimed, None))
+    def places(self, ask: JobRequest, served: ReadRequest) -> tuple[Place, ...]:
+        """Where one such task may run, with what it takes of the limits there. One place, unless quotas differ by queue
+        or host; then first all places together, and the others by what they leave.
+        """
+        served = self._on_hosts(ask, served)
+        shared = tuple(self._shared(ask, served))
+        never = more_than_the_cell_has(self._cluster, ask, served)
+        found: dict[tuple[_Claim, ...], list[tuple[str, HostClass]]] = {}
+        for queue in sorted({pool.partition("@")[0] for pool in served.demand.pools}) if self._rules.sets else ("",):
+            for hosts in self._classes.of(queue):
+                claims = tuple(self._of_quotas(ask, served, queue, hosts))
+                found.setdefault(claims, []).append((queue, hosts))
+        if len(found) < 2:
+            (claims,) = found or ((),)
+            return (_place(served, (*shared, *claims), never),)
+        of_workers = (claims for claims, where in found.items() if claims and any(hosts.new for _, hosts in where))
+        withheld = next((claims[0].reason for claims in of_workers), None)
+        places = [
+            _place(restricted, (*shared, *claims), never, of_quotas=claims)
+            for claims, where in found.items()
+            for restricted in self._restricted(served, where, withheld)
+        ]
+        return tuple(places) if len(places) < 2 else (Place(served, together=tuple(places)), *places)
 
-    def spend(self, each: Taken, count: int) -> tuple[int, Reason | None]:
-        """The same as `admit`, for tasks that take this much each."""
+    def spend(self, places: Sequence[Place], count: int) -> tuple[list[tuple[ReadRequest, int]], Reason | None]:
+        """How many of `count` tasks fit within the limits at each place, and which limit keeps the others back."""
+        first = places[0]
+        if not first.together:
+            allowed, reason = self._spend(first.taken, count)
+            return [(first.request, allowed)], reason
+        bounded = [place for place in first.together if place.bounded]
+        free = [place for place in first.together if not place.bounded]
+        left = {at: self._room(place.taken, count)[0] for at, place in enumerate(bounded)}
+        found: list[tuple[ReadRequest, int]] = []
+        # Any place will do for as many as the least of them has room for.
+        anywhere = min(left.values())
+        if count <= anywhere or free:
+            claims = {claim.budget: claim for place in first.together for claim in place.taken.claims}
+            allowed, _ = self._spend(Taken(tuple(claims.values()), None), min(anywhere, count))
+            found.append((first.request, allowed))
+            count -= allowed
+        reason = None
+        for place in (*free, *(bounded[at] for at in sorted(left, key=lambda at: -left[at]))):
+            if not count:
+                break
+            allowed, beyond = self._spend(place.taken, count)
+            reason = reason or beyond
+            count -= allowed
+            found.append((place.request, allowed))
+        return found, reason if count else None
+
+    def _room(self, each: Taken, count: int) -> tuple[int, Reason | None]:
         if each.never is not None:
             return 0, each.never
         allowed, reason = count, None
@@ -102,6 +162,10 @@ class SharedLimits:
             tasks = max(int((left + 1e-9) // claim.amount), 0)
             if tasks < allowed:
                 allowed, reason = tasks, claim.reason
+        return allowed, reason
+
+    def _spend(self, each: Taken, count: int) -> tuple[int, Reason | None]:
+        allowed, reason = self._room(each, count)
         for claim in each.claims:
             self._spent[claim.budget] = self._spent.get(claim.budget, 0) + allowed * claim.amount
         return allowed, reason
@@ -111,25 +175,98 @@ class SharedLimits:
         unsure = (
             held
             for key, held in self._unsure.items()
-            if len(key) == len(budget) and all(one in (other, _ANY) for one, other in zip(key, budget, strict=True))
+            if len(key) == len(budget) and all(one in (other, UNKNOWN) for one, other in zip(key, budget, strict=True))
         )
         return self._used.get(budget, 0) + sum(unsure)
 
-    def _claims(self, ask: JobRequest, served: ReadRequest) -> Iterator[_Claim]:
+    def _on_hosts(self, ask: JobRequest, served: ReadRequest) -> ReadRequest:
+        """The request with what it takes of quotas for each host: these bound it only where they hold."""
+        limits = self._cluster.host_limits
+        if not limits:
+            return served
+        requested, slots = dict(served.requested), served.demand.slots
+        amounts = {
+            limit.name: requested[limit.resource] / slots
+            for limit in limits
+            if requested.get(limit.resource) and self._concerns(limit, ask, served)
+        }
+        if not amounts:
+            return served
+        assumed = tuple(sorted({**dict(served.demand.assumed), **amounts}.items()))
+        return replace(served, demand=replace(served.demand, assumed=assumed))
+
+    def _concerns(self, limit: HostLimit, ask: JobRequest, served: ReadRequest) -> bool:
+        """Whether the rule of a limit is the first of its set that holds for such a job, where the limit is."""
+        rules = self._by_name[limit.quota].rules
+        if any(self._of_subject(rules[at], ask, served) for at in limit.before):
+            return False
+        values = {"users": ask.owner, "projects": ask.project or "", "pes": served.pe or ""}
+        return self._of_subject(rules[limit.rule], ask, served) and all(
+            values[what] == value for what, value in limit.values
+        )
+
+    def _of_subject(self, rule: QuotaRule, ask: JobRequest, served: ReadRequest) -> bool:
+        known = {"projects": ask.project or "", "pes": served.pe or ""}
+        return self._rules.of_user(rule, ask.owner, ask.group) and fits(rule, known)
+
+    def _shared(self, ask: JobRequest, served: ReadRequest) -> Iterator[_Claim]:
+        """What it takes of limits that hold wherever it runs."""
         requested = dict(served.requested)
-        yield from self._of_global_host(requested)
+        claims = [*self._of_global_host(requested)]
         pe = self._cluster.pes.get(served.pe or "")
         if pe is not None:
             reason = because(Code.BEYOND_QUOTA, quota=f"PE {pe.name}", limit=f"slots={pe.slots}")
-            yield _Claim(("pe", pe.name), pe.slots, requested[SLOTS], reason)
+            claims.append(_Claim(("pe", pe.name), pe.slots, requested[SLOTS], reason))
         most = self._cluster.max_user_jobs
         if most is not None:
-            yield _Claim(("user", ask.owner), most, 1, because(Code.BEYOND_USER_LIMIT, owner=ask.owner, limit=most))
-        for name, at, rule, values in self._rules_for(ask, served):
+            reason = because(Code.BEYOND_USER_LIMIT, owner=ask.owner, limit=most)
+            claims.append(_Claim(("user", ask.owner), most, 1, reason))
+        yield from (claim for claim in claims if claim.counts)
+
+    def _of_quotas(self, ask: JobRequest, served: ReadRequest, queue: str, hosts: HostClass) -> Iterator[_Claim]:
+        """What it takes of quotas in a queue on such hosts."""
+        values = {"users": ask.owner, "projects": ask.project or "", "pes": served.pe or "", "queues": queue}
+        for quota in self._rules.sets:
+            at = next(
+                (
+                    at
+                    for at, rule in enumerate(quota.rules)
+                    if self._of_subject(rule, ask, served)
+                    and filter_matches(rule.queues, queue)
+                    and (rule.hosts is None or (quota.name, at) in hosts.matching)
+                ),
+                None,
+            )
+            if at is None:
+                continue
+            rule = quota.rules[at]
+            key = tuple(values[what] for what in sorted(rule.each) if what != "hosts")
             for resource, limit in rule.limits.items():
-                claim = self._of_quota(rule.name or name, rule, resource, limit, ask, served)
-                if claim is not None:
-                    yield replace(claim, budget=(name, str(at), *claim.budget, *values))
+                claim = self._of_quota(rule.name or quota.name, rule, resource, limit, ask, served)
+                if claim is not None and claim.counts:
+                    yield replace(claim, budget=(quota.name, str(at), *claim.budget, *key))
+
+    def _restricted(
+        self, served: ReadRequest, where: Sequence[tuple[str, HostClass]], withheld: Reason | None
+    ) -> Iterator[ReadRequest]:
+        """The request in these queues on these hosts alone; queues with the same hosts together. `withheld`: the quota
+        that bounds workers to come.
+        """
+        by_hosts: dict[tuple[HostClass, ...], list[str]] = {}
+        for queue in dict.fromkeys(queue for queue, _ in where):
+            by_hosts.setdefault(tuple(hosts for name, hosts in where if name == queue), []).append(queue)
+        for some, queues in by_hosts.items():
+            pools = frozenset(pool for pool in served.demand.pools if pool.partition("@")[0] in queues)
+            launches = tuple(queue for queue in served.launches if queue in queues)
+            demand = replace(served.demand, pools=pools)
+            others = [each for queue in queues for each in self._classes.of(queue) if each not in some]
+            if others:
+                expression = _expression(some, others)
+                named = Property(HOSTNAME, "==", expression)
+                demand = replace(demand, properties=tuple(sorted((*demand.properties, named), key=_by_name)))
+                launches = launches if any(each.new for each in some) else ()
+            why = withheld if served.launches and not launches else served.withheld
+            yield replace(served, demand=demand, launches=launches, withheld=why)
 
     def _of_global_host(self, requested: Mapping[str, float]) -> Iterator[_Claim]:
         for name, left in self._cluster.global_consumables.items():
@@ -151,10 +288,10 @@ class SharedLimits:
             return None if never is None else _Claim((entry.name,), 0, 1, never, never)
         requested, value = dict(served.requested).get(entry.name), amount(text, entry.type)
         if value is None or not requested:
-            return None
+            return None  # dynamic limits hold for each host: placement counts them
         if "hosts" in rule.each:
             if requested * _share(served) <= value:
-                return None
+                return None  # placement counts it
             value = 0  # it takes more on one host than any host may give
         limit, asks, never = f"{resource}={text}", written(requested, entry.type), None
         # A limit of 0 excludes such jobs, often for a while only, or by a list that is not known.
@@ -173,24 +310,6 @@ class SharedLimits:
         said = f"{entry.name}={limit}"
         return because(Code.TOO_MUCH_FOR_QUOTA, resource=entry.name, requested=text, quota=quota, limit=said)
 
-    def _rules_for(self, ask: JobRequest, served: ReadRequest) -> Iterator[tuple[str, int, QuotaRule, _Key]]:
-        """Of every set the first rule that holds for such a job on a new worker, with the values for which its limit
-        holds separately.
-        """
-        queue = (served.launches or tuple(sorted(served.demand.pools)))[0]
-        array = next((array for array in self._policy.node_arrays if array.queue == queue), None)
-        groups = frozenset({array.host_group} if array else ())
-        subject = {"users": ask.owner, "projects": ask.project or "", "pes": served.pe or "", "queues": queue}
-        known = {"projects": subject["projects"], "pes": subject["pes"], "queues": queue}
-        done: set[str] = set()
-        for name, at, rule in self._rules:
-            if name in done or not self._of_user(rule, ask.owner, ask.group) or not _fits(rule, known):
-                continue
-            if rule.hosts is not None and not _host_matches(rule.hosts, None, groups):
-                continue
-            done.add(name)
-            yield name, at, rule, tuple(subject[what] for what in sorted(rule.each) if what != "hosts")
-
     def _jobs_by_user(self) -> dict[_Key, float]:
         """How many jobs and tasks of each user run. One over several hosts counts once; suspended ones count."""
         jobs = {(job.owner, job.number, job.task) for host in self._cluster.hosts for job in host.jobs}
@@ -200,54 +319,90 @@ class SharedLimits:
         """What running jobs hold of each quota."""
         use: dict[_Key, float] = {}
         for host in self._cluster.hosts:
-            groups = frozenset(name for name, members in self._cluster.host_groups.items() if host.name in members)
             for instance in host.instances:
                 for job in instance.jobs:
-                    for key, value in self._use_of(job, instance, groups):
+                    for key, value in self._use_of(job, instance):
                         use[key] = use.get(key, 0) + value
         yield from use.items()
 
-    def _use_of(self, job: HostJob, instance: QueueInstance, groups: frozenset[str]) -> Iterator[tuple[_Key, float]]:
-        detail = self._details.get(job.number)
-        looked = detail is not None and detail.group is not None
-        group = detail.group if detail is not None else None
-        known = {"queues": instance.queue}
-        if detail is not None and looked:
-            known["projects"] = detail.project
-        done: set[str] = set()
-        for name, at, rule in self._rules:
-            if name in done or not self._of_user(rule, job.owner, group) or not _fits(rule, known):
-                continue
-            if rule.hosts is not None and not _host_matches(rule.hosts, instance.host, groups):
-                continue
-            done.add(name)
-            values = {"users": job.owner, **known}
+    def _use_of(self, job: HostJob, instance: QueueInstance) -> Iterator[tuple[_Key, float]]:
+        for quota, at, rule, values in self._rules.of_job(job, instance):
             apart = sorted(rule.each)
             if any(what not in values for what in apart if what != "projects"):
                 continue
             for resource in rule.limits:
                 entry = self._complexes.get(resource)
                 if entry is not None:
-                    key = (name, str(at), entry.name, *(values.get(what, _ANY) for what in apart))
-                    yield key, _held(job, entry, self._complexes)
+                    key = (quota.name, str(at), entry.name, *(values.get(what, UNKNOWN) for what in apart))
+                    yield key, self._rules.held(job, entry)
 
-    def _of_user(self, rule: QuotaRule, owner: str, group: str | None) -> bool:
-        """Whether a rule applies to this user, by name or list; an unknown list is taken to name them."""
-        if rule.users is None:
-            return True
-        refused = [name[1:] for name in rule.users if name.startswith("!")]
-        allowed = [name for name in rule.users if not name.startswith("!")]
 
-        def named(name: str, *, unknown: bool) -> bool:
-            if not name.startswith("@"):
-                return bool(owner) and matches(name, owner)
-            # `@name` in a quota is an access list, not a group of users.
-            found = self._rights.names(name[1:], owner, group)
-            return unknown if found is None else found
+@dataclass(frozen=True, slots=True)
+class HostClass:
+    """Hosts for which the same rules hold."""
 
-        if any(named(name, unknown=False) for name in refused):
-            return False
-        return not allowed or any(named(name, unknown=True) for name in allowed)
+    matching: frozenset[tuple[str, int]]
+    """Set and number of each rule whose host filter matches them."""
+    hosts: tuple[str, ...] = ()
+    new: bool = False
+    """Whether workers to come are among them."""
+
+
+class _HostClasses:
+    """The hosts of each queue by the quotas that name hosts."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, rules: QuotaRules) -> None:
+        self._filters = [
+            (quota.name, at, rule.hosts)
+            for quota in rules.sets
+            for at, rule in enumerate(quota.rules)
+            if rule.hosts is not None
+        ]
+        self._by_queue: dict[str, tuple[HostClass, ...]] = {}
+        if not self._filters:
+            return
+        found: dict[str, dict[frozenset[tuple[str, int]], tuple[list[str], bool]]] = {}
+        for host in cluster.hosts:
+            matching = self._matching(host.name, rules.groups_of(host.name))
+            for instance in host.instances:
+                found.setdefault(instance.queue, {}).setdefault(matching, ([], False))[0].append(host.name)
+        for array in policy.node_arrays:
+            matching = self._matching(None, frozenset(cluster.places_of(array.host_group)))
+            classes = found.setdefault(array.queue, {})
+            classes[matching] = classes.get(matching, ([], False))[0], True
+        self._by_queue = {
+            queue: tuple(HostClass(matching, tuple(hosts), new) for matching, (hosts, new) in classes.items())
+            for queue, classes in found.items()
+        }
+
+    def of(self, queue: str) -> tuple[HostClass, ...]:
+        """Those on which the queue is or will be; one if no quota makes a difference."""
+        return self._by_queue.get(queue, _ANY_HOST)
+
+    def _matching(self, host: str | None, groups: frozenset[str]) -> frozenset[tuple[str, int]]:
+        return frozenset((name, at) for name, at, names in self._filters if host_matches(names, host, groups))
+
+
+_ANY_HOST = (HostClass(frozenset(), new=True),)
+
+
+def _expression(some: Sequence[HostClass], others: Sequence[HostClass]) -> str:
+    """Matches these hosts and none of the others."""
+    if any(each.new for each in some):
+        names = "|".join(host for each in others for host in each.hosts)
+        return f"!({names})" if names else "*"
+    return "|".join(host for each in some for host in each.hosts)
+
+
+def _by_name(one: Property) -> tuple[str, str, str]:
+    return one.name, one.relop, one.value
+
+
+def _place(
+    request: ReadRequest, claims: tuple[_Claim, ...], never: Reason | None, of_quotas: tuple[_Claim, ...] = ()
+) -> Place:
+    claimed = (claim.never for claim in claims if claim.never is not None)
+    return Place(request, Taken(claims, never or next(claimed, None)), bounded=bool(of_quotas))
 
 
 def more_than_the_cell_has(cluster: Cluster, ask: JobRequest, served: ReadRequest) -> Reason | None:
@@ -283,46 +438,3 @@ def _least(name: str, ask: JobRequest, served: ReadRequest) -> float:
 def _share(served: ReadRequest) -> float:
     """The least part of a task that is on one host."""
     return (served.demand.per_host or 1) / served.demand.slots
-
-
-def _held(job: HostJob, entry: Complex, complexes: Mapping[str, Complex]) -> float:
-    """How much of a complex a running job holds on one queue instance."""
-    if entry.name == SLOTS:
-        return job.slots
-    for name, text in job.hard:
-        if complexes.get(name) == entry:
-            return (amount(text, entry.type) or 0) * (job.slots if entry.consumable is Consumable.PER_SLOT else 1)
-    return 0
-
-
-_ANY = "\0any"
-"""Stands for a project that is not known: no name holds a NUL."""
-
-
-def _fits(rule: QuotaRule, values: Mapping[str, str]) -> bool:
-    """Whether a rule applies to such jobs, as far as these values show."""
-    filters = {"projects": rule.projects, "pes": rule.pes, "queues": rule.queues}
-    return all(_filter_matches(filters[what], value) for what, value in values.items())
-
-
-def _filter_matches(names: Sequence[str] | None, value: str) -> bool:
-    """`*` matches any value but none; `!x` all but x; `!*` none only."""
-    if names is None:
-        return True
-    refused = [name[1:] for name in names if name.startswith("!")]
-    allowed = [name for name in names if not name.startswith("!")]
-    if any(bool(value) and matches(name, value) for name in refused):
-        return False
-    return not allowed or any(bool(value) and matches(name, value) for name in allowed)
-
-
-def _host_matches(names: Iterable[str], host: str | None, groups: frozenset[str]) -> bool:
-    """Whether a host filter holds for a host of these groups; None is a worker that has no name yet."""
-
-    def named(name: str) -> bool:
-        return name in groups if name.startswith("@") else name == "*" or (host is not None and matches(name, host))
-
-    parts = list(names)
-    refused = [name[1:] for name in parts if name.startswith("!")]
-    allowed = [name for name in parts if not name.startswith("!")]
-    return not any(map(named, refused)) and (not allowed or any(map(named, allowed)))

@@ -42,6 +42,7 @@ from autoscaler.core.recovery.recovery import Recovery, recover_workers
 from autoscaler.core.recovery.recovery_context import RecoveryContext, recovery_context
 from autoscaler.core.recovery.returning_jobs import returning_jobs
 from autoscaler.core.replace.swap_context import boot_time, seen_boot_time
+from autoscaler.core.rights.host_quotas import with_host_limits
 from autoscaler.core.scale_down.empty_queues import queues_empty_since
 from autoscaler.core.scale_down.quarantine import Suspect, find_suspects
 from autoscaler.core.scale_down.request_needs import (
@@ -179,11 +180,11 @@ class Facts:
 
 def prepared(snapshot: Snapshot) -> Snapshot:
     """The snapshot as a pass uses it: with values that it can read, without failures from before a `retry`, launches
-    with what they brought, hosts as rules and the configuration of queues have them.
+    with what they brought, hosts as rules, the configuration of queues and quotas have them.
     """
     snapshot = readable(snapshot)  # first, since all else reads these values
     snapshot = settled(without_retried_failures(snapshot))
-    return with_queue_instances(under_rules(snapshot))
+    return with_host_limits(with_queue_instances(under_rules(snapshot)))
 
 
 def facts_of(snapshot: Snapshot) -> Facts:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from autoscaler.core.model.calendars import Calendar
+from autoscaler.core.model.host_limits import HostLimit
 from autoscaler.core.model.reasons import Reason
 
 UNLIMITED_SLOTS = 9_999_999
@@ -392,6 +393,8 @@ class Cluster:
     """
     masters: frozenset[str] = frozenset()
     """Set by `queue_instances`: requests for the queue of the master task that its queue instances have amounts for."""
+    host_limits: tuple[HostLimit, ...] = ()
+    """Set by `host_quotas`: what quotas give to each host, as amounts of its queue instances and of itself."""
     configuration_read: bool = False
     """Whether queues and host groups were read: then one that is not among them does not exist."""
     context_allowed: bool = True

@@ -6,7 +6,7 @@ Engine gets exactly what was planned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from autoscaler.core.constraints.node import Node
@@ -15,6 +15,7 @@ from autoscaler.core.model.cluster import Complex, Consumable, ExecutionHost
 from autoscaler.core.model.complexes import amount, canonical
 from autoscaler.core.model.demand_vector import Amounts
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, InstanceType
+from autoscaler.core.model.host_limits import QUOTA, factor_of, is_dynamic, left_of
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.amounts import configured
 from autoscaler.core.placement.constraint_effects import Given, as_text, given_to, node_of_type
@@ -73,8 +74,35 @@ def host_values_of(
     else:
         by_rules = given_to(array.rules, type_, array, _key(type_, array, key), given, complexes)
         offer = _under_rules(given, type_, array, complexes, by_rules)
+    offer = _limited(offer, array, complexes) if array.host_limits else offer
     has = (*offer.properties, *(name for name, _ in offer.complex_values))
     return replace(offer, forced=frozenset(name for name in has if name in complexes and is_forced(complexes[name])))
+
+
+def _limited(offer: HostValues, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> HostValues:
+    """The offer with what quotas give to each such worker."""
+    types = {name: entry.type for name, entry in complexes.items()}
+    amounts = {
+        each: limit_on_host(each.limit.text, each.type, offer.properties.get, types) for each in array.host_limits
+    }
+    known = [(each.limit.name, value, each.of_queue) for each, value in amounts.items() if value is not None]
+    of_queue = tuple((name, value) for name, value, own in known if own)
+    of_host = tuple((name, value) for name, value, own in known if not own)
+    return replace(
+        offer,
+        consumables=tuple(sorted((*offer.consumables, *of_host))),
+        queue_values=tuple(sorted((*offer.queue_values, *of_queue))),
+    )
+
+
+def limit_on_host(text: str, type_: str, shown: Callable[[str], str | None], types: Mapping[str, str]) -> float | None:
+    """A quota's limit on a host with these values; None: it is not known. `types`: of complexes, by name."""
+    if not is_dynamic(text):
+        return amount(text, type_)
+    name, factor = factor_of(text)
+    value = shown(name)
+    number = None if value is None else amount(value, types.get(name, "DOUBLE"))
+    return None if number is None else number * factor
 
 
 def as_node(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex], rules: Rules) -> Node:
@@ -202,7 +230,7 @@ def joined_host(
 def emptied_host(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
     """What an execution host would offer with nothing on it, to find out if something could ever run there."""
     slots = {instance.pool: instance.slots for instance in host.instances}
-    described = _described(host, complexes, names)
+    described = _described(host, complexes, names, emptied=True)
     free = dict(described.free)
     for name, value in _used(host, complexes):
         if name in free:
@@ -213,7 +241,9 @@ def emptied_host(host: ExecutionHost, complexes: Mapping[str, Complex], names: f
     return replace(described, slots=slots, own=own, free=tuple(sorted(free.items())))
 
 
-def _described(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
+def _described(
+    host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str], *, emptied: bool = False
+) -> Host:
     """Of the complexes that matter: consumables left, properties, and which ones jobs must request."""
     free: dict[str, float] = {}
     properties: dict[str, str] = {HOSTNAME: host.name} if HOSTNAME in names else {}
@@ -222,6 +252,8 @@ def _described(host: ExecutionHost, complexes: Mapping[str, Complex], names: fro
     for name in (*names, SLOTS):
         entry = complexes.get(name)
         text = shown_value(host, name)
+        if text is not None and name.startswith(QUOTA):
+            free[name] = left_of(text, emptied=emptied)
         if entry is None or text is None:
             continue
         if is_forced(entry):

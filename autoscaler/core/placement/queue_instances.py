@@ -13,6 +13,7 @@ from typing import TypeVar
 from autoscaler.core.model.cluster import BATCH, Cluster, Complex, Consumable, ExecutionHost, Queue, QueueInstance
 from autoscaler.core.model.complexes import amount, by_any_name, canonical
 from autoscaler.core.model.demand_vector import Amounts
+from autoscaler.core.model.host_limits import QUOTA, left_of
 from autoscaler.core.placement.master_queues import MASTER, MasterRequest, master_requests
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.snapshot import Snapshot
@@ -96,6 +97,9 @@ def left_in(instance: QueueInstance, complexes: Mapping[str, Complex], *, emptie
     for name, text in instance.consumables.items():
         if name.startswith(MASTER):
             left[name] = int(text)
+            continue
+        if name.startswith(QUOTA):
+            left[name] = left_of(text, emptied=emptied)
             continue
         entry = complexes[name]
         used = 0.0 if emptied else sum(held(job.hard, job.slots, entry, known) for job in instance.jobs)

@@ -16,6 +16,7 @@ from autoscaler.core.model.cluster import Cluster, Complex, ExecutionHost, JobCa
 from autoscaler.core.model.complexes import by_any_name, task_count
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, Order, Worker
+from autoscaler.core.model.host_limits import is_dynamic
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import Requests
@@ -162,7 +163,8 @@ def _odd_values(cluster: Cluster) -> Iterator[Reason]:
     for what, values in places:
         for name, text in values.items():
             entry = complexes.get(name)
-            why = fault_of_offer(entry, text) if entry is not None else None
+            counts = entry is not None and not (what.startswith("quota ") and is_dynamic(text))
+            why = fault_of_offer(entry, text) if entry is not None and counts else None
             if why is not None:
                 yield because(Code.CANNOT_BE_READ, what=what, value=f"{name}={text[:60]}", why=why)
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from autoscaler.core.demand.access import Rights
 from autoscaler.core.demand.constraint_demand import ConstraintDemand
 from autoscaler.core.demand.job_requests import RequestReader
 from autoscaler.core.model.cluster import Cluster, HostJob, JobRequest
@@ -18,6 +17,7 @@ from autoscaler.core.model.reasons import Reason
 from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.lost_jobs import jobs_on
 from autoscaler.core.recovery.recovery_context import RecoveryContext, restart_known
+from autoscaler.core.rights.rights import Rights
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.phases import Condition
 from autoscaler.core.workers.worker_state import WorkerState

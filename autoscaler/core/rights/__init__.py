@@ -1,0 +1,1 @@
+"""What jobs and users may use: access lists, projects and resource quotas."""
