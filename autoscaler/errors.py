@@ -9,7 +9,8 @@ A message says what happened, to what, and what to do. `exit_code` is what the c
     │   ├── GridEngineNotObservable     4
     │   └── ProviderNotObservable       4
     ├── LockHeld                        5  another autoscaler serves this cell
-    ├── StateNotKept                    1  our own state cannot be read or written
+    ├── StateNotKept                    7  our own state cannot be read or written
+    │   └── StateReplaced               7  another file is in its place
     ├── WriteRefused                    1  a read-only runner or provider was asked to change something
     ├── GridEngineRefused               1  Grid Engine said no to a change
     ├── HostsFileUnusable               1  names of hosts to be cannot be made to resolve
@@ -35,6 +36,8 @@ def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
     return f"did you mean {prefix}{close[0]}?" if close else f"known are {', '.join(prefix + each for each in names)}"
 
 
+MAKE_ROOM = "make room there"
+WRITABLE = "its file system is read-only: examine the disk (`dmesg`), and mount it for writing again"
 NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
 """Numbers of an OSError that is no defect: the place cannot be written to now."""
 
@@ -78,7 +81,15 @@ class LockHeld(AutoscalerError):
 
 
 class StateNotKept(AutoscalerError):
-    """Our own state cannot be read or written (a full disk): no action begins that cannot be journalled."""
+    """Our own state cannot be read or written (a full disk): no action begins that cannot be journalled. It may be a
+    matter of time: the unit starts the service again.
+    """
+
+    exit_code = 7
+
+
+class StateReplaced(StateNotKept):
+    """Another file is in the place of our state: a process that begins anew uses that one."""
 
 
 class WriteRefused(AutoscalerError):

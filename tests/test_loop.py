@@ -33,10 +33,11 @@ from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import GridEngineNotObservable, ProviderNotObservable, SettingsError, StateNotKept
 from autoscaler.providers.fake import FakeProvider, FakeSettings
-from autoscaler.store.database import Database
+from autoscaler.store.database import Database, Role
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.nodes import NodeRow
 from autoscaler.store.overrides import Verb
+from autoscaler.store.store import Store
 from tests.simulated.autoscaler import POLICY, TAG, World, start
 
 PATIENCE = 200.0
@@ -283,6 +284,30 @@ def test_a_state_that_cannot_be_read_while_the_loop_waits_does_not_end_it(
     loop = looping(world, until=4)
     loop.run()
     assert (loop.store.memory.load().passes, next(reads, "all read")) == (3, "all read")
+
+
+def test_a_state_that_was_removed_under_the_loop_is_written_anew_and_still_wakes_it(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def remove_once(snapshot: Snapshot) -> Plan:
+        if snapshot.memory.passes == 1:
+            for file in tmp_path.glob("store.sqlite*"):
+                file.unlink()
+        return nothing(snapshot)
+
+    loop = looping(world, until=4, decide=remove_once)
+    loop.store.database.role = Role.OWNER
+    loop.run()
+    assert [message for message in caplog.messages if "it was written anew" in message] != []
+    assert loop.store.memory.load().passes == 3
+    other = Store.open(tmp_path / "store.sqlite")
+    loop.wakeup.wait(0.0)
+    other.overrides.ask(Verb.PAUSE, who="anna", at=1.0)
+    other.close()
+    began = time.monotonic()
+    loop.wakeup.wait(60.0)
+    assert time.monotonic() - began < 50
+    assert loop._others_wrote()
 
 
 def test_a_failed_thread_of_the_service_is_in_status(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

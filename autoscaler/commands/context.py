@@ -174,6 +174,7 @@ class Invocation:
     def store(self) -> Iterator[Store]:
         """This cell's store, made if there is none. Raises SettingsError, Refused if this user may not write it."""
         from autoscaler.answer_client import Refused
+        from autoscaler.store.database import Role
         from autoscaler.store.store import Store
 
         who = self.running
@@ -183,6 +184,8 @@ class Invocation:
                 "may not write: run this command as the user of that process"
             )
         store = Store.open(self.store_file, migrate=who is None)
+        if who is not None:
+            store.database.role = Role.GUEST
         try:
             yield store
         finally:

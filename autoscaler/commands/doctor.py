@@ -48,6 +48,7 @@ from autoscaler.sge.qconf import read_names
 from autoscaler.sge.queue_check import queue_finding
 from autoscaler.sge.reading import read_configuration
 from autoscaler.store.lock import lock_directory
+from autoscaler.store.state_place import state_problems
 from autoscaler.strict_modes import exposure
 
 UNSOUND = 1
@@ -78,6 +79,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         *access_findings(invocation, facts.user),
         *settings_findings(invocation),
         *mode_findings(invocation),
+        *state_findings(invocation),
         *notification_findings(invocation),
         *context_findings(invocation, facts.configuration),
         *program_findings(invocation.runner),
@@ -155,6 +157,19 @@ def mode_findings(invocation: Invocation) -> tuple[Finding, ...]:
     return tuple(Finding("file modes", Level.FAIL, problem, remedy) for (_, remedy), problem in found.items()) or (
         Finding("file modes", Level.OK, "no other user may write the files that the autoscaler relies on"),
     )
+
+
+def state_findings(invocation: Invocation) -> tuple[Finding, ...]:
+    """Whether our own state can be kept: without it, `run` neither starts nor acts."""
+    try:
+        file = invocation.store_file
+    except AutoscalerError:
+        return ()  # there is no cell, or no settings: other findings say so
+    found = [
+        Finding("state", Level.FAIL if each.fatal else Level.WARN, each.what, each.remedy)
+        for each in state_problems(file)
+    ]
+    return tuple(found) or (Finding("state", Level.OK, f"{file.parent} can keep it"),)
 
 
 def notification_findings(invocation: Invocation) -> tuple[Finding, ...]:

@@ -8,6 +8,7 @@ and the exit code of its class (`autoscaler.errors`); any other exception is a d
 from __future__ import annotations
 
 import ast
+import errno
 import importlib
 import os
 import pkgutil
@@ -19,7 +20,7 @@ import click
 
 from autoscaler import CONFIG_ENV, commands
 from autoscaler.commands._output import echo
-from autoscaler.errors import NO_ROOM, AutoscalerError
+from autoscaler.errors import MAKE_ROOM, NO_ROOM, WRITABLE, AutoscalerError, StateNotKept
 from autoscaler.garbage import collect_rarely
 
 NAME = "sge-autoscaler"
@@ -92,7 +93,7 @@ def described(name: str) -> click.Command:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done; 1 failed or refused; 2 usage or settings; 3 not found; 4 no answer from Grid Engine, "
     "provider or autoscaler; 5 another autoscaler serves this cell; 6 stopped, but an ordered machine may still come; "
-    "130 Ctrl-C.",
+    "7 the state cannot be kept; 130 Ctrl-C.",
 )
 @click.version_option(package_name=NAME, prog_name=NAME)
 @click.option(
@@ -139,8 +140,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.errno not in NO_ROOM:
             raise
         where = f"{error.filename}: " if error.filename else ""
-        echo(f"{NAME}: {where}{error.strerror}: make room there, and try again", err=True)
-        return AutoscalerError.exit_code
+        remedy = WRITABLE if error.errno == errno.EROFS else f"{MAKE_ROOM}, and try again"
+        echo(f"{NAME}: {where}{error.strerror}: {remedy}", err=True)
+        return StateNotKept.exit_code
 
 
 if __name__ == "__main__":

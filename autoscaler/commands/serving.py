@@ -69,6 +69,7 @@ from autoscaler.sge.jsv_setup import JsvFiles
 from autoscaler.sge.leases import Leases
 from autoscaler.sge.lookup import Lookup
 from autoscaler.sge.probe_hosts import ProbeHosts
+from autoscaler.store.database import Role
 from autoscaler.store.identity import cell_secret
 from autoscaler.store.journal import OrderRecord
 from autoscaler.store.lock import hold, lock_directory
@@ -127,6 +128,7 @@ def serving(invocation: Invocation, *, json_log: bool = False, around: Around | 
             stack.enter_context(held_cell(invocation))
         store = Store.open(None if dry_run else invocation.store_file)
         stack.callback(store.close)
+        store.database.role = Role.OWNER
         store.service_settings.keep(given(invocation.environ), time.time())
         provider = invocation.provider(make_tag=not dry_run)
         run_log = None if dry_run else _run_log(provider, invocation, tells=around is None)

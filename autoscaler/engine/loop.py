@@ -47,7 +47,15 @@ from autoscaler.engine.place import place_of
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.unseen import RELEASED, may_still_come, unseen
 from autoscaler.engine.wakeup import Wakeup
-from autoscaler.errors import NO_ROOM, AutoscalerError, CommandError, LockHeld, NotObservable, StateNotKept
+from autoscaler.errors import (
+    NO_ROOM,
+    AutoscalerError,
+    CommandError,
+    LockHeld,
+    NotObservable,
+    StateNotKept,
+    StateReplaced,
+)
 from autoscaler.garbage import FreedMemory
 from autoscaler.providers.interface import Operates
 from autoscaler.report.observed_plan import ObservedPlan
@@ -74,6 +82,9 @@ LAST_CALLS = 35.0
 """Seconds that the loop waits for calls to the provider before it ends: a launch is answered within 30."""
 HOUSEKEEPING = 3600.0
 DEFECT = "a defect ended this pass; the next pass starts anew"
+
+_AGAIN = dict.fromkeys((StateNotKept.__name__, OSError.__name__), "the state can be kept again")
+"""What is well again, by the class of the error that there was."""
 
 log = logging.getLogger("autoscaler.engine.loop")
 
@@ -199,6 +210,8 @@ class Loop:
     """What an operator should know, as of the last pass."""
     _slowed: tuple[str, ...] = ()
     """Why it polls, or polls less often, as last reported."""
+    _watched: tuple[int, int] | None = None
+    """The store's file whose changes wake the loop."""
     _stop: str = ""
     _anew: bool = False
     _reload_wanted: bool = False
@@ -372,7 +385,7 @@ class Loop:
         """Make passes until the autoscaler is stopped, or until a `stop` by a person is carried out."""
         self.store.sweep(self.observer.clock())
         self._changes_seen = self.store.database.changes_by_others
-        self.wakeup.watch(self.store.database.log_file)
+        self._watch()
         self.notifier.ready()
         try:
             released = self._pass_after_pass()
@@ -392,6 +405,8 @@ class Loop:
         """False: the autoscaler was stopped. True: all workers of a `stop` are released."""
         freed = FreedMemory()
         while not self._stop:
+            if self.store.database.file != self._watched:
+                self._watch()
             began = self.stopwatch()
             if self.before_pass is not None:
                 self.before_pass()
@@ -403,9 +418,16 @@ class Loop:
                 self._wait(pause, at_least=min(self.stopwatch() - began, self.poll))
                 if self._reload_wanted:
                     self._reload()
+            except StateReplaced:
+                raise
             except Exception as error:  # noqa: BLE001 - as after a failed pass
                 self.wakeup.wait(self._failed(error))
         return False
+
+    def _watch(self) -> None:
+        """Wake up when other processes write to the store."""
+        self._watched = self.store.database.file
+        self.wakeup.watch(self.store.database.log_file)
 
     def stop(self, why: str, *, anew: bool = False) -> None:
         """End after the action in hand; workers stay. Safe in a signal handler. `anew`: another loop follows at
@@ -419,12 +441,13 @@ class Loop:
         began = self.stopwatch()
         try:
             done = self.pass_once()
-        except LockHeld:  # another one acts now: our actions could be done twice
+        except (LockHeld, StateReplaced):  # another one acts now, or our memory fits no more: we could act twice
             raise
         except Exception as error:  # noqa: BLE001 - the loop's edge: the next pass observes anew
             return self._failed(error)
         if self._blind:
-            log.info("Grid Engine and the provider can be observed again after %d attempts", self._blind_passes)
+            again = _AGAIN.get(self._blind, "Grid Engine and the provider can be observed again")
+            log.info("%s after %d attempts", again, self._blind_passes)
         self._blind, self._blind_passes = "", 0
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
         now, due, self._removed = self.observer.clock(), done.plan.due, done.removed

@@ -38,6 +38,10 @@ class Wakeup:
         """From now on a wait also ends, without a ring, when this file is written to. None: there is no such file."""
         if path is None:
             return
+        if self._watch is not None:  # of a file that is gone
+            self._heard.unregister(self._watch)
+            self._watch.close()
+            self._watch = None
         try:
             self._watch = FileWatch(path)
         except OSError:

@@ -7,18 +7,22 @@ order. WAL lets commands read while the loop writes; `synchronous=FULL` keeps a 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from autoscaler.errors import SettingsError, StateNotKept
+from autoscaler.errors import SettingsError, StateNotKept, StateReplaced
+from autoscaler.store.state_place import remedy_of
 
 BUSY_TIMEOUT_MS = 10_000
 """Milliseconds that one process waits while another commits: far longer than any transaction of ours."""
 
+log = logging.getLogger("autoscaler.store")
 Migration = tuple[str, ...]
 """The statements that lead from one version of the file to the next."""
 
@@ -31,9 +35,72 @@ def _make(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
+def _connected(path: Path | None) -> sqlite3.Connection:
+    """An open file, made if there is none. Raises StateNotKept, SettingsError."""
+    try:
+        if path is not None:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make(path)
+        # Without isolation_level=None, Python itself begins a transaction before a change, and a deferred one.
+        connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
+        try:
+            connection.row_factory = sqlite3.Row
+            for pragma in (
+                f"busy_timeout={BUSY_TIMEOUT_MS}",
+                "journal_mode=WAL",
+                "synchronous=FULL",
+                # SQLite checks foreign keys only for connections that ask for it.
+                "foreign_keys=ON",
+            ):
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+        except BaseException:
+            connection.close()
+            raise
+    except (OSError, sqlite3.Error) as error:
+        said = f"cannot keep state in {path}: {error}"
+        if path is not None and (isinstance(error, PermissionError) or _is_of_others(path)):
+            raise SettingsError(f"{said}; run this command as root, or as the user that owns that directory") from error
+        remedy = f"{remedy_of(path, error)}, or set CP_CAP_AUTOSCALE_WORKDIR to a directory of your own"
+        raise StateNotKept(f"{said}; {remedy}") from error
+    return connection
+
+
+def _is_of_others(path: Path) -> bool:
+    """Whether its mode or owner keeps us from writing it; a read-only file system is another matter."""
+    where = path if path.exists() else path.parent
+    try:
+        return where.exists() and not os.access(where, os.W_OK) and not os.statvfs(where).f_flag & os.ST_RDONLY
+    except OSError:
+        return False
+
+
 def _insertion(table: str, columns: Iterable[str], on_conflict: str) -> str:
     names = tuple(columns)
     return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) {on_conflict}"
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and number of a file; None: there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateNotKept(
+            f"the state in {path} cannot be found: {error.strerror}; {remedy_of(path, error)}"
+        ) from error
+    return found.st_dev, found.st_ino
+
+
+class Role(Enum):
+    """What becomes of an open file that somebody removed or replaced."""
+
+    OWNER = auto()
+    """Of the process that acts: it is written anew; another one is refused, since memory does not fit it."""
+    SHARED = auto()
+    """It is written anew; another one is used."""
+    GUEST = auto()
+    """Its owner writes it anew; another one is used."""
 
 
 class Table:
@@ -57,6 +124,9 @@ class Database:
     def __init__(self, connection: sqlite3.Connection, path: Path | None = None) -> None:
         self._connection = connection
         self._path = path
+        self.file = None if path is None else _identity(path)
+        """The file that is open: another one may come into its place."""
+        self.role = Role.SHARED
         self._lock = threading.RLock()
         self._depth = 0
 
@@ -64,32 +134,11 @@ class Database:
     def open(cls, path: Path | None, migrations: Sequence[Migration], *, migrate: bool = True) -> Database:
         """Open or make the file (mode 0600) and bring it to the newest version. None: in memory, gone with the process.
 
-        Raises SettingsError if it cannot be opened, was written by a newer version, or needs a migration without
-        `migrate`: an autoscaler of the earlier version still writes it then, and would fail.
+        Raises StateNotKept if it cannot be read or written, SettingsError if that is not for this user, if it was
+        written by a newer version, or needs a migration without `migrate`: an autoscaler of the earlier version still
+        writes it then, and would fail.
         """
-        try:
-            if path is not None:
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                _make(path)
-            # Without isolation_level=None, Python itself begins a transaction before a change, and a deferred one.
-            connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
-            connection.row_factory = sqlite3.Row
-            for pragma in (
-                f"busy_timeout={BUSY_TIMEOUT_MS}",
-                "journal_mode=WAL",
-                "synchronous=FULL",
-                # SQLite checks foreign keys only for connections that ask for it.
-                "foreign_keys=ON",
-            ):
-                connection.execute(f"PRAGMA {pragma}").fetchall()
-        except (OSError, sqlite3.Error) as error:
-            remedy = (
-                "run this command as root, or as the user that owns that directory"
-                if isinstance(error, PermissionError)
-                else "make room there, or set CP_CAP_AUTOSCALE_WORKDIR to a directory of your own"
-            )
-            raise SettingsError(f"cannot keep state in {path}: {error}; {remedy}") from error
-        database = cls(connection, path)
+        database = cls(_connected(path), path)
         try:
             database._migrate(path, migrations, allowed=migrate)
         except BaseException:
@@ -102,6 +151,7 @@ class Database:
         """All statements inside become durable together, or none of them. Nested use joins the outer one."""
         with self._lock:
             if self._depth == 0:
+                self._stay_in_place()
                 # A deferred transaction fails at its first write, without a wait, if others committed since it read.
                 self._ask("BEGIN IMMEDIATE")
             self._depth += 1
@@ -115,6 +165,55 @@ class Database:
                 raise
             finally:
                 self._depth -= 1
+
+    def _stay_in_place(self) -> None:
+        """Notice that the file was removed or replaced while it is open: what is written to it then is lost.
+
+        Raises StateReplaced, StateNotKept.
+        """
+        if self._path is None or (there := _identity(self._path)) == self.file:
+            return
+        if there is None and self.role is not Role.GUEST:
+            self._put_back(self._path)
+        elif there is not None:
+            if self.role is Role.OWNER:
+                raise StateReplaced(f"another file is in the place of the state in {self._path}: start anew to use it")
+            self._reopen(self._path)
+
+    def _put_back(self, path: Path) -> None:
+        """Write the file anew from what is still open, if somebody removed it: else a restart would lose all of it."""
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft.unlink(missing_ok=True)
+            _make(draft)
+            with contextlib.closing(sqlite3.connect(draft)) as copy:
+                self._connection.backup(copy)
+            for suffix in ("-wal", "-shm"):  # of the old one, if it alone was removed
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            with contextlib.suppress(FileExistsError):  # another process was faster
+                os.link(draft, path)
+        except (OSError, sqlite3.Error) as error:
+            raise StateNotKept(
+                f"the state in {path} was removed while it was in use, and cannot be written anew: {error}; "
+                f"{remedy_of(path, error)}"
+            ) from error
+        finally:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+        log.error("the state in %s was removed while it was in use: it was written anew", path)
+        self._reopen(path)
+
+    def _reopen(self, path: Path) -> None:
+        """Go on with the file that is there now, if it is of the same version."""
+        before, connection = self._connection, _connected(path)
+        versions = [each.execute("PRAGMA user_version").fetchone()[0] for each in (before, connection)]
+        if versions[0] != versions[1]:
+            connection.close()
+            raise StateReplaced(f"a file of another version is in the place of the state in {path}: start anew")
+        # SQLite leaves the files beside it alone while it closes one that was moved or removed.
+        before.close()
+        self._connection, self.file = connection, _identity(path)
 
     def _commit(self) -> None:
         self._ask("COMMIT")
@@ -136,7 +235,7 @@ class Database:
                 raise  # a broken constraint or a wrong call is a defect of ours
             raise StateNotKept(
                 f"the state in {self._path or 'memory'} cannot be written: {error}; no action begins that is "
-                "not journalled; make room there, or check the disk"
+                f"not journalled; {remedy_of(self._path, error)}"
             ) from error
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:

@@ -14,8 +14,9 @@ import secrets
 import uuid
 from pathlib import Path
 
-from autoscaler.errors import SettingsError
+from autoscaler.errors import NO_ROOM, SettingsError, StateNotKept
 from autoscaler.store.lock import CellKey
+from autoscaler.store.state_place import remedy_of
 
 FILE = "sge-autoscaler-tag"
 _LEAST_SECRET = 32
@@ -50,13 +51,17 @@ def cell_secret(path: Path) -> bytes:
     """The secret from which the keys of this cell's orders are made: made once, and readable by nobody else.
 
     If it is lost, a new one is made, and the tokens of earlier workers are void: they still leave when they are idle.
-    Raises SettingsError if it can be neither read nor made.
+    Raises SettingsError if it can be neither read nor made, StateNotKept if the disk is full or read-only.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write_once(path, secrets.token_hex(32), mode=0o600)
         secret = path.read_bytes().strip()
     except OSError as error:
+        if error.errno in NO_ROOM:
+            raise StateNotKept(
+                f"cannot keep this cell's secret in {path}: {error}; {remedy_of(path, error)}"
+            ) from error
         raise SettingsError(f"cannot keep this cell's secret in {path}: {error}") from error
     if len(secret) < _LEAST_SECRET:
         raise SettingsError(f"{path} contains no secret: remove it, and the autoscaler makes a new one")
