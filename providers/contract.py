@@ -31,6 +31,7 @@ from autoscaler.providers.interface import (
     HasConsole,
     Launched,
     LaunchOrder,
+    NotAuthenticated,
     OutOfCapacity,
     Provider,
     ProviderError,
@@ -55,6 +56,8 @@ class Fault(StrEnum):
     """Every launch meets a rate limit that outlasts the provider's own backoff."""
     REFUSED = "refused"
     """Every launch is refused for good: no permission, no such image."""
+    CREDENTIALS = "credentials"
+    """No launch is accepted for the credentials that it is requested with, which are being renewed."""
     UNREACHABLE = "unreachable"
     """No call arrives."""
     MALFORMED = "malformed"
@@ -397,8 +400,8 @@ class ProviderContract:
                 ids.update(later.launch(replace(order, asked_before=True)).ids)
             return len(ids) >= order.count
 
-        self.until(plane, lambda: len(_existing(later)) >= order.count)
         self.until(plane, answered)
+        self.until(plane, lambda: len(_existing(later)) >= order.count)
         plane.settle()
         assert (_existing(later), len(ids)) == (ids, order.count)
 
@@ -445,6 +448,14 @@ class ProviderContract:
         with pytest.raises(Refused, match=r"."):
             provider.launch(order)
         assert list(plane.billable()) == []
+
+    def test_credentials_that_are_not_taken_refuse_nothing_for_good(self, plane: ControlPlane) -> None:
+        """A hiccup of their source: as Refused it would stop the node array until a person resumes it."""
+        provider, order = self.at_fault(plane, Fault.CREDENTIALS)
+        with pytest.raises(NotAuthenticated):
+            provider.launch(order)
+        assert list(plane.billable()) == []
+        self.met_once(plane, order)
 
     def test_an_unreachable_cloud_is_not_an_empty_listing(self, plane: ControlPlane) -> None:
         provider, _ = self.at_fault(plane, Fault.UNREACHABLE)

@@ -25,6 +25,7 @@ __all__ = [
     "Interruption",
     "LaunchOrder",
     "Launched",
+    "NotAuthenticated",
     "Operates",
     "OutOfCapacity",
     "Problem",
@@ -67,7 +68,7 @@ class Throttled(ProviderError):
 
 
 class Refused(ProviderError):
-    """Permanent: bad image, no permission, bad setting.
+    """Permanent: bad image, no permission, bad setting. Credentials that are not taken are `NotAuthenticated`.
 
     The loop stops launching for this node array and reports it once.
     """
@@ -88,6 +89,14 @@ class Unreachable(ProviderNotObservable, ProviderError):
         if isinstance(error, Unreachable):
             return error
         return cls(f"too many calls: {error}" if isinstance(error, Throttled) else str(error))
+
+
+class NotAuthenticated(Unreachable):
+    """The cloud does not take the credentials now, or their source gives none: expired, being renewed, a hiccup.
+
+    It says nothing about the order, and nobody's permissions are missing: a launch is repeated, and no array stops.
+    `check` makes a problem of it.
+    """
 
 
 OLD_PRICES = 30

@@ -26,7 +26,7 @@ from requests.auth import AuthBase
 
 from autoscaler.background import on_thread
 from autoscaler.errors import SettingsError
-from autoscaler.providers.interface import ProviderError, Refused, Throttled, Unreachable
+from autoscaler.providers.interface import NotAuthenticated, ProviderError, Refused, Throttled, Unreachable
 from autoscaler.providers.rate_limiter import RateLimiter, rate_limiter_of
 from autoscaler.providers.sending import NotingAdapter, nothing_sent, was_sent
 
@@ -36,6 +36,8 @@ _PIECE = 65536
 _WORDS = 400
 """Characters of a server's own words that a message contains."""
 _TOO_MANY, _SERVER_ERROR = 429, 500
+_NOT_AUTHENTICATED = (401, 407)
+"""By the server, and by a proxy on the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +137,9 @@ class Rest:
         """One call; `path` is made of quoted segments (`segment`), `body` is sent as JSON.
 
         `repeat`: whether the call may be made twice, so that a lost answer or a server error may be tried again; None:
-        for GET only. A status outside `accept` raises: 429 Throttled, other 4xx Refused, all else Unreachable. After
-        a try of a change that may have arrived, no later one's refusal shows that nothing happened: then all of these
-        are Unreachable.
+        for GET only. A status outside `accept` raises: 429 Throttled, 401 and 407 NotAuthenticated, other 4xx Refused,
+        all else Unreachable. After a try of a change that may have arrived, no later one's refusal shows that nothing
+        happened: then all of these are Unreachable.
         """
         patience = deadline or Deadline(self.limits.total)
         may_repeat = method == "GET" if repeat is None else repeat
@@ -299,6 +301,8 @@ class _Failed(Exception):
         self.status, self.headers = status, headers
 
     def error(self) -> ProviderError:
+        if self.status in _NOT_AUTHENTICATED:
+            return NotAuthenticated(str(self))
         if 400 <= self.status < 500:
             return Refused(str(self))
         return Unreachable(str(self))

@@ -13,6 +13,7 @@ from autoscaler.providers.aws.orders import Place, fleet_request, fleet_template
 from autoscaler.providers.aws.settings import AwsSettings
 from autoscaler.providers.interface import (
     LaunchOrder,
+    NotAuthenticated,
     OutOfCapacity,
     Problem,
     ProviderError,
@@ -36,6 +37,9 @@ def problems(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> 
         return
     try:
         market.terms()
+    except NotAuthenticated as error:
+        yield Problem(str(error), CREDENTIALS)
+        return
     except Refused as error:
         yield Problem(str(error), _remedy(error, "set it to something that exists in this region"))
         return

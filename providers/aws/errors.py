@@ -7,6 +7,7 @@ must not be retried for ever, and a passing one must not stop a node array.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -23,7 +24,15 @@ from botocore.exceptions import (
     UnauthorizedSSOTokenError,
 )
 
-from autoscaler.providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+from autoscaler.providers.interface import (
+    NotAuthenticated,
+    OutOfCapacity,
+    ProviderError,
+    QuotaReached,
+    Refused,
+    Throttled,
+    Unreachable,
+)
 
 CAPACITY = frozenset(
     {
@@ -82,11 +91,8 @@ THROTTLED = frozenset(
 )
 PASSING = frozenset(
     {
-        "ExpiredToken",
-        "ExpiredTokenException",
         "InternalError",
         "InternalFailure",
-        "RequestExpired",
         "RequestTimeout",
         "RequestTimeoutException",
         "ServerInternal",
@@ -94,7 +100,26 @@ PASSING = frozenset(
         "Unavailable",
     }
 )
-"""Passes by itself, or when somebody renews the credentials: nothing is decided meanwhile."""
+"""Passes by itself: nothing is decided meanwhile."""
+NOT_AUTHENTICATED = frozenset(
+    {
+        "AuthFailure",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InvalidClientTokenId",
+        "InvalidSecurity",
+        "MissingAuthenticationToken",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+"""EC2 does not take the credentials, or the time of this machine. Their source may have a hiccup, or somebody renews
+them: that passes.
+"""
+_NOT_ALLOWED = re.compile(r"not authorized", re.IGNORECASE)
+"""EC2 also says `AuthFailure` of an image of somebody else (`Not authorized for images`)."""
 MISMATCH = "IdempotentParameterMismatch"
 TERMINATED = "IdempotentInstanceTerminated"
 DRY_RUN = "DryRunOperation"
@@ -105,13 +130,11 @@ MISSING_TEMPLATE = frozenset({"InvalidLaunchTemplateId.NotFound", "InvalidLaunch
 EXISTING_TEMPLATE = "InvalidLaunchTemplateName.AlreadyExistsException"
 MISSING_SUBNET = "InvalidSubnetID.NotFound"
 UNAUTHORIZED = "UnauthorizedOperation"
-_SETTINGS = (
+_SETTINGS = (NoRegionError, ParamValidationError, ProfileNotFound)
+_CREDENTIALS = (
     CredentialRetrievalError,
-    NoCredentialsError,
-    NoRegionError,
-    ParamValidationError,
+    NoCredentialsError,  # also if the metadata service of this machine does not answer
     PartialCredentialsError,
-    ProfileNotFound,
     TokenRetrievalError,
     UnauthorizedSSOTokenError,
 )
@@ -169,6 +192,8 @@ def error_for(code: str, message: str, *, status: int = 400) -> ProviderError:
     words = f"{code}: {message}" if message else code
     if code in _MEANINGS:
         return _MEANINGS[code](words)
+    if code in NOT_AUTHENTICATED and not _NOT_ALLOWED.search(message):
+        return NotAuthenticated(words)
     # EC2 sends InsufficientInstanceCapacity with HTTP 500 and RequestLimitExceeded with 503: the code decides first.
     if code in CAPACITY:
         return OutOfCapacity(words)
@@ -189,6 +214,8 @@ def translated(error: Exception, what: str) -> ProviderError:
             details = error.response.get("Error", {})
             status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
             return error_for(code_of(error), str(details.get("Message", "")), status=status)
+        case BotoCoreError() if isinstance(error, _CREDENTIALS):
+            return NotAuthenticated(f"{what}: {error}")
         case BotoCoreError() if isinstance(error, _SETTINGS):
             return Refused(f"{what}: {error}")
         case _:

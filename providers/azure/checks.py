@@ -7,13 +7,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from autoscaler.providers.azure.calls import Calls, Record
-from autoscaler.providers.azure.errors import MachineUnknown, NoCredentials
+from autoscaler.providers.azure.errors import MachineUnknown
 from autoscaler.providers.azure.image_disks import data_disks, versions_path
 from autoscaler.providers.azure.listing import states
 from autoscaler.providers.azure.machine import image_reference
 from autoscaler.providers.azure.market import Market
 from autoscaler.providers.azure.settings import COMPUTE, NETWORK, PREFIX, AzureSettings
-from autoscaler.providers.interface import Problem, ProviderError, Refused, Throttled, Unreachable
+from autoscaler.providers.interface import NotAuthenticated, Problem, ProviderError, Refused, Throttled, Unreachable
 from autoscaler.providers.price_age import of_old_prices, oldest_price
 
 CREDENTIALS = (
@@ -42,7 +42,7 @@ def problems(calls: Calls, settings: AzureSettings, market: Market) -> Iterator[
     """Changes nothing. Raises Unreachable and Throttled: then nothing is known."""
     try:
         calls.get(f"/subscriptions/{settings.subscription}", RESOURCES)
-    except NoCredentials as error:
+    except NotAuthenticated as error:
         yield Problem(str(error), CREDENTIALS)
         return
     except (Refused, MachineUnknown) as error:

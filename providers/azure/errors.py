@@ -12,7 +12,15 @@ from typing import Any
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
-from autoscaler.providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+from autoscaler.providers.interface import (
+    NotAuthenticated,
+    OutOfCapacity,
+    ProviderError,
+    QuotaReached,
+    Refused,
+    Throttled,
+    Unreachable,
+)
 
 CAPACITY = frozenset(
     {
@@ -34,7 +42,6 @@ PASSING = frozenset(
     {
         "AnotherOperationInProgress",
         "Conflict",
-        "ExpiredAuthenticationToken",
         "InternalExecutionError",
         "InternalOperationError",
         "NetworkingInternalOperationError",
@@ -47,14 +54,11 @@ PASSING = frozenset(
 """Passes by itself: nothing is decided meanwhile. It includes a call that met another one on the same resource
 (`Conflict`), and an identity so new that not all of Azure knows it (`PrincipalNotFound`).
 """
+NOT_AUTHENTICATED = frozenset({"AuthenticationFailed", "ExpiredAuthenticationToken", "InvalidAuthenticationToken"})
 WRAPPING = frozenset({"DeploymentFailed", "ResourceDeploymentFailure", "ResourceOperationFailure"})
 """The real error is in their details."""
 GRANTED = "RoleAssignmentExists"
 UNAUTHORIZED = "AuthorizationFailed"
-
-
-class NoCredentials(Unreachable):
-    """There was no token: no credentials, or their source does not answer."""
 
 
 class MachineUnknown(ProviderError):
@@ -91,7 +95,7 @@ def translated(error: AzureError, what: str) -> ProviderError:
         code, message = words_of(error)
         return error_for(code, message, what, status=int(error.status_code or 0), retry_after=_retry_after(error))
     if isinstance(error, ClientAuthenticationError):
-        return NoCredentials(f"{what}: Azure gave no token: {_brief(str(error))}")
+        return NotAuthenticated(f"{what}: Azure gave no token: {_brief(str(error))}")
     return Unreachable(f"{what}: {_brief(str(error))}")
 
 
@@ -102,6 +106,8 @@ def error_for(
     words = f"{what}: {code or f'HTTP {status}'}" + (f": {_brief(message)}" if message else "")
     if status == 429:
         kind: type[ProviderError] = Throttled
+    elif status == 401 or code in NOT_AUTHENTICATED:
+        kind = NotAuthenticated
     # A missing resource group or subscription is a 404 as well, with a code of its own.
     elif status == 404 and code in ("ResourceNotFound", "NotFound", ""):
         kind = MachineUnknown

@@ -16,7 +16,15 @@ from types import MappingProxyType
 from typing import Any
 
 from autoscaler.providers.cloud_pipeline.credential import Credential
-from autoscaler.providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+from autoscaler.providers.interface import (
+    NotAuthenticated,
+    OutOfCapacity,
+    ProviderError,
+    QuotaReached,
+    Refused,
+    Throttled,
+    Unreachable,
+)
 from autoscaler.providers.rest import Answer, Deadline, Rest, segment
 
 DATE = "%Y-%m-%d %H:%M:%S.%f"
@@ -177,8 +185,8 @@ def date_text(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime(DATE)[:-3]
 
 
-def _not_taken(what: str) -> Refused:
-    return Refused(
+def _not_taken(what: str) -> NotAuthenticated:
+    return NotAuthenticated(
         f"{what}: the platform refuses the token in API_TOKEN: it has expired or was withdrawn, or its user may "
         "not do this; start the master run anew, or set a valid token"
     )

@@ -19,7 +19,15 @@ from autoscaler.providers.cloud_pipeline.api import Api, as_record
 from autoscaler.providers.cloud_pipeline.parameters import launch_body
 from autoscaler.providers.cloud_pipeline.runs import TOKEN, Run, run_from
 from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
-from autoscaler.providers.interface import Launched, LaunchOrder, ProviderError, Refused, Throttled, Unreachable
+from autoscaler.providers.interface import (
+    Launched,
+    LaunchOrder,
+    NotAuthenticated,
+    ProviderError,
+    Refused,
+    Throttled,
+    Unreachable,
+)
 from autoscaler.providers.rest import Deadline
 
 LANES = 8
@@ -108,6 +116,9 @@ class Orders:
                 body = launch_body(order, index, self._settings, inherited)
                 payload = self._api.post("run", body, repeat=False, deadline=deadline)
                 run_id = str(as_record(payload, "POST run")["id"])
+            except NotAuthenticated as error:  # nothing was made
+                with guard:
+                    progress.errors.append(error)
             except Unreachable as error:
                 with guard:
                     progress.lost = error
@@ -131,7 +142,7 @@ class Orders:
             self._lost_at[order.token] = self.clock()
             raise progress.lost
         ids = tuple(progress.ids[index] for index in sorted(progress.ids))
-        permanent = [error for error in progress.errors if isinstance(error, Refused | Throttled)]
+        permanent = [error for error in progress.errors if isinstance(error, Refused | Throttled | NotAuthenticated)]
         if not ids and permanent:
             raise permanent[0]
         if not ids and not progress.errors:

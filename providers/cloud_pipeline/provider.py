@@ -38,6 +38,7 @@ from autoscaler.providers.interface import (
     Launched,
     LaunchOrder,
     Machine,
+    NotAuthenticated,
     Problem,
     ProviderError,
     Refused,
@@ -201,9 +202,7 @@ def _of_run(settings: CloudPipelineSettings, api: Api) -> list[Problem]:
                 str(error), f"RUN_ID={settings.run_id} must be the master run, in whose container the autoscaler runs"
             )
         ]
-    except Unreachable:
-        raise
-    except ProviderError as error:
+    except (NotAuthenticated, Refused) as error:
         return [Problem(str(error), "API_TOKEN must be valid, and its user must be allowed to see and launch runs")]
     if record.get("status") != "RUNNING":
         remedy = "a worker cannot join a master that does not run: set RUN_ID to the run of this container"

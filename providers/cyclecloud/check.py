@@ -8,7 +8,7 @@ from autoscaler.providers.cyclecloud.api import Api
 from autoscaler.providers.cyclecloud.nodes import same_region
 from autoscaler.providers.cyclecloud.settings import Boot, CycleCloudSettings
 from autoscaler.providers.cyclecloud.status import NodeArray, Status
-from autoscaler.providers.interface import Problem, ProviderError, Refused, Throttled
+from autoscaler.providers.interface import NotAuthenticated, Problem, ProviderError, Refused, Throttled
 from autoscaler.providers.price_age import of_old_prices, oldest_price
 
 PREFIX = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
@@ -21,7 +21,7 @@ def problems(api: Api, settings: CycleCloudSettings) -> Sequence[Problem]:
         status = api.status()
     except Throttled as error:
         return [*found, Problem(str(error), "wait, or let fewer programs call this CycleCloud server", fatal=False)]
-    except Refused as error:
+    except (Refused, NotAuthenticated) as error:
         return [Problem(str(error), _remedy(str(error), settings)), *found]
     except ProviderError as error:
         return [Problem(str(error), f"check {PREFIX}URL, the network and the certificate ({PREFIX}CA)"), *found]

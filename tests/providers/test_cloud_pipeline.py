@@ -231,7 +231,7 @@ def test_an_order_without_runs_is_repeated_once_the_platform_has_settled(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(provider.orders, "_clock", lambda: now[0])
+    monkeypatch.setattr(provider.orders, "clock", lambda: now[0])
     plane.process.control("fault", call="POST run", kind="status", times=1)
     for now[0] in (0.0, orders.SETTLED - 1):
         with pytest.raises(Unreachable):

@@ -45,6 +45,7 @@ class FakePlane(ControlPlane):
         {
             Fault.STOPPED: "a played machine exists or does not",
             Fault.IMAGE_DISKS: "a played machine has no disks",
+            Fault.CREDENTIALS: "a client in memory has none",
             Fault.BROKEN_TLS: "there is no network",
             Fault.LOST_THEN_THROTTLED: "a launch is one call, which is not repeated",
             Fault.CHANGED_SETTINGS: "no setting is part of a launch",

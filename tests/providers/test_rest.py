@@ -21,7 +21,7 @@ import tenacity
 from requests.auth import HTTPBasicAuth
 
 from autoscaler.errors import SettingsError
-from autoscaler.providers.interface import ProviderError, Refused, Throttled, Unreachable
+from autoscaler.providers.interface import NotAuthenticated, ProviderError, Refused, Throttled, Unreachable
 from autoscaler.providers.rate_limiter import RateLimiter
 from autoscaler.providers.rest import Answer, Deadline, Limits, Rest, _innermost, _pause, checked_url, reading, segment
 
@@ -167,7 +167,8 @@ def test_a_list_instead_of_an_object_raises_unreachable() -> None:
     ("status", "error"),
     (
         (400, Refused),
-        (401, Refused),
+        (401, NotAuthenticated),
+        (407, NotAuthenticated),
         (404, Refused),
         (409, Refused),
         (429, Throttled),

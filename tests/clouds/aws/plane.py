@@ -94,6 +94,9 @@ class AwsPlane(ControlPlane):
                 self.fault_launches(kind="error", code="RequestLimitExceeded", status=503)
             case Fault.REFUSED:
                 self.fault_launches(kind="error", code="UnauthorizedOperation", status=403)
+            case Fault.CREDENTIALS:
+                words = "AWS was not able to validate the provided access credentials"
+                self.fault_launches(kind="error", code="AuthFailure", status=401, message=words)
             case Fault.UNREACHABLE:
                 self.unreachable = True
             case Fault.MALFORMED:

@@ -90,6 +90,10 @@ class AzurePlane(ControlPlane):
                 self.region.fault(
                     {"kind": "error", "operation": creating, "code": "AuthorizationFailed", "status": 403}
                 )
+            case Fault.CREDENTIALS:
+                self.region.fault(
+                    {"kind": "error", "operation": creating, "code": "InvalidAuthenticationToken", "status": 401}
+                )
             case Fault.UNREACHABLE:
                 self.unreachable = True
             case Fault.MALFORMED:

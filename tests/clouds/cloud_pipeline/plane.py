@@ -98,6 +98,8 @@ class CloudPipelinePlane(ControlPlane):
                 self.process.control("fault", call="POST run", kind="status", times=9999, status=429, headers=headers)
             case Fault.REFUSED:
                 self.process.control("set", refusal="Access is denied")
+            case Fault.CREDENTIALS:
+                self.process.control("fault", call="POST run", kind="status", times=9999, status=401)
             case Fault.UNREACHABLE:
                 self.broken = {"API": "http://127.0.0.1:1/"}
             case Fault.MALFORMED:

@@ -88,6 +88,8 @@ class CycleCloudPlane(ControlPlane):
                 self.faults(status=429, on="create", retry_after="1")
             case Fault.REFUSED:
                 self.faults(status=403, on="create")
+            case Fault.CREDENTIALS:
+                self.faults(status=401, on="create")
             case Fault.UNREACHABLE:
                 self.faults(reset="before")
             case Fault.MALFORMED:

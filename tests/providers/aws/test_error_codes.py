@@ -7,11 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
+from botocore.exceptions import (
+    ClientError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+)
 from botocore.parsers import ResponseParserError
 
 from autoscaler.providers.aws.errors import error_for, translated
-from autoscaler.providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+from autoscaler.providers.interface import (
+    NotAuthenticated,
+    OutOfCapacity,
+    ProviderError,
+    QuotaReached,
+    Refused,
+    Throttled,
+    Unreachable,
+)
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect, problems_but_prices
@@ -71,6 +85,10 @@ def test_an_error_code_has_the_effect_that_the_page_lists(code: str, meaning: st
     assert isinstance(error_for(code, "words"), MEANINGS[meaning])
 
 
+def test_an_image_of_somebody_else_stops_the_array_although_ec2_calls_it_an_authentication_failure() -> None:
+    assert type(error_for("AuthFailure", "Not authorized for images: [ami-1]")) is Refused
+
+
 @pytest.mark.parametrize(
     ("code", "status", "kind"),
     (
@@ -101,12 +119,14 @@ def test_an_error_without_a_status_counts_as_http_400() -> None:
 @pytest.mark.parametrize(
     ("error", "kind"),
     (
-        (NoCredentialsError(), Refused),
+        (NoCredentialsError(), NotAuthenticated),
+        (CredentialRetrievalError(provider="iam-role", error_msg="timed out"), NotAuthenticated),
+        (NoRegionError(), Refused),
         (EndpointConnectionError(endpoint_url="x"), Unreachable),
         (OSError(), Unreachable),
     ),
 )
-def test_missing_credentials_are_refused_and_a_lost_connection_is_unreachable(
+def test_a_fault_of_credentials_or_of_the_connection_stops_no_array(
     error: Exception, kind: type[ProviderError]
 ) -> None:
     made = translated(error, "launching")

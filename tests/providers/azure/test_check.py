@@ -20,7 +20,15 @@ from autoscaler.providers.azure.machine import body
 from autoscaler.providers.azure.provider import AzureProvider
 from autoscaler.providers.catalog import load_catalog
 from autoscaler.providers.contract import CELL
-from autoscaler.providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+from autoscaler.providers.interface import (
+    NotAuthenticated,
+    OutOfCapacity,
+    ProviderError,
+    QuotaReached,
+    Refused,
+    Throttled,
+    Unreachable,
+)
 from autoscaler.providers.rate_limiter import RateLimiter
 from autoscaler.providers.registry import oldest_price
 from autoscaler.providers.settings import read_settings
@@ -225,8 +233,9 @@ def _everything(plane: AzurePlane, allowed: list[str]) -> set[str]:
         (400, "PrincipalNotFound", "", Unreachable),
         (503, "ServerBusy", "", Unreachable),
         (500, "", "", Unreachable),
-        (401, "ExpiredAuthenticationToken", "", Unreachable),
-        (401, "InvalidAuthenticationToken", "", Refused),
+        (401, "ExpiredAuthenticationToken", "", NotAuthenticated),
+        (401, "InvalidAuthenticationToken", "", NotAuthenticated),
+        (401, "", "", NotAuthenticated),
         (403, "AuthorizationFailed", "", Refused),
         (400, "InvalidParameter", "", Refused),
         (404, "ImageNotFound", "", Refused),
