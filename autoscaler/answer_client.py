@@ -256,7 +256,9 @@ def connection_to(address: Address, ca_file: str, timeout: float = TIMEOUT) -> h
     if ca_file:
         refuse_exposed_file(CA_ENV, ca_file)
     if address.scheme == "http":
-        return http.client.HTTPConnection(address.host, address.port, timeout=timeout)
+        from autoscaler.port_owner import JudgedConnection
+
+        return JudgedConnection(address.host, address.port, timeout=timeout)
     try:
         if ca_file:
             read_regular(Path(ca_file), LARGEST_TEXT)  # OpenSSL would wait for a writer if it is a pipe

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from autoscaler.api.deadlines import LARGEST_HEAD, TimedProtocol
 from autoscaler.api.handshakes import Doorway
 from autoscaler.api.listeners import TCP, Listener
 from autoscaler.caller_address import on_loopback
+from autoscaler.engine.systemd import passed_socket
 from autoscaler.errors import SettingsError
 from autoscaler.supervised import supervised
 
@@ -207,7 +209,10 @@ def _listening(at: Address, listener: Listener) -> socket.socket:
     try:
         found = socket.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, where = found[0]
-        listening = (Doorway if at.certificate else socket.socket)(family, kind, protocol)
+        kind_of_socket = Doorway if at.certificate else socket.socket
+        if (passed := passed_socket(os.environ, where)) is not None:
+            return kind_of_socket(fileno=os.dup(passed))
+        listening = kind_of_socket(family, kind, protocol)
         try:
             # Otherwise the port stays in use for a minute after the end of an earlier server (TIME_WAIT).
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -40,6 +40,27 @@ class Notifier:
             channel.sendto(message.encode(), self._address)
 
 
+FIRST_PASSED = 3
+"""The number of the first socket that systemd passes (sd_listen_fds(3))."""
+
+
+def passed_socket(environ: Mapping[str, str], at: tuple[object, ...]) -> int | None:
+    """The listening TCP socket at this address that a `.socket` unit made and systemd passed to this process: it stays
+    bound while the service restarts, so nobody else can take its port. None: there is none.
+    """
+    count, meant = environ.get("LISTEN_FDS", ""), environ.get("LISTEN_PID", "")
+    if not count.isdecimal() or meant != str(os.getpid()):
+        return None
+    for number in range(FIRST_PASSED, FIRST_PASSED + min(int(count), 100)):
+        try:
+            with socket.socket(fileno=os.dup(number)) as copy:
+                if copy.type == socket.SOCK_STREAM and copy.getsockname()[:2] == at[:2]:
+                    return number
+        except OSError:
+            continue
+    return None
+
+
 def _watchdog(environ: Mapping[str, str]) -> float | None:
     period, meant = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
     # Children inherit both variables: WATCHDOG_PID names the process that they are for.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -41,6 +42,46 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def run(environment: Mapping[str, str], *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     argv = (sys.executable, "-m", "autoscaler.commands.main", *words)
     return subprocess.run(argv, env=environment, input=stdin, capture_output=True, text=True, cwd=ROOT, timeout=120)
+
+
+HOLDING = """
+import os, sys
+fd = int(sys.argv[1])
+os.dup2(fd, 3) if fd != 3 else os.set_inheritable(3, True)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.executable, [sys.executable, "-m", "autoscaler.commands.main", "serve"])
+"""
+
+
+def test_a_port_that_a_socket_unit_holds_is_never_free(environment: dict[str, str]) -> None:
+    """Also after the death of the service, which is started as systemd does."""
+    with socket.create_server(("127.0.0.1", 0), reuse_port=False) as held:
+        port = held.getsockname()[1]
+        argv = (sys.executable, "-c", HOLDING, str(held.fileno()))
+        at = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{port}"}
+        for _ in range(2):
+            with subprocess.Popen(
+                argv,
+                env={**environment, **at},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                cwd=ROOT,
+                pass_fds=(held.fileno(),),
+            ) as process:
+                assert process.stdout is not None
+                try:
+                    assert process.stdout.readline().startswith(f"REST API at http://127.0.0.1:{port}/")
+                    answer = requests.get(
+                        f"http://127.0.0.1:{port}/clusters/x/status", auth=(USER, PASSWORD), timeout=60
+                    )
+                    assert answer.status_code == 404
+                finally:
+                    process.kill()
+            with socket.socket() as stranger:
+                stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                with pytest.raises(OSError, match="in use"):
+                    stranger.bind(("127.0.0.1", port))
 
 
 @contextmanager
