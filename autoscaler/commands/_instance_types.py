@@ -44,6 +44,21 @@ def unknown_types(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str
         )
 
 
+def no_type_fits(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str]:
+    """For each hybrid queue whose family has no type with as few cores as its cap: that nothing is ever launched."""
+    for suffix, queue in settings.queues.items():
+        array = node_array_policy(queue, suffix, settings.process)
+        own = next((each.type.family for each in buckets if each.type.name == array.instance_type), "")
+        types = {each.type.vcpus: each.type.name for each in buckets if each.type.family == (array.family or own)}
+        cap, least = array.max_cores_per_worker, min(types, default=0)
+        if array.hybrid and cap and least > cap:
+            name = f"CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE{f'_{suffix}' if suffix else ''}"
+            yield (
+                f"{name} = {cap}: no type of family {array.family or own} has so few cores; the smallest, "
+                f"{types[least]}, has {least}"
+            )
+
+
 def offers_in_time(provider: Provider) -> tuple[Bucket, ...]:
     """The provider's offers. Raises AutoscalerError; NotObservable if the provider takes too long."""
     answer = on_thread(lambda: tuple(provider.buckets()), "instance-types")

@@ -16,8 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 
 from autoscaler.commands._output import echo
+from autoscaler.commands._verify_queue import provider_of
 from autoscaler.commands.context import Invocation
-from autoscaler.engine.loop import Loop, Reporter
+from autoscaler.core.requests.arrays import GROUPS
+from autoscaler.engine.loop import Loop, Reporter, remaining
 from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.engine.queue_log import QueueLines, lines_taken
 from autoscaler.engine.queue_register import QueueProcess, QueueRegister
@@ -26,6 +28,7 @@ from autoscaler.errors import AutoscalerError, LockHeld, SettingsError
 from autoscaler.providers.interface import HasRunLog, Provider
 from autoscaler.report.log import configure_queue_log
 from autoscaler.report.run_log import RunLog
+from autoscaler.settings.policies import array_name
 from autoscaler.settings.queue_profiles import (
     NAME,
     VERBOSE,
@@ -41,6 +44,7 @@ from autoscaler.store.lock import lock_directory, running
 from autoscaler.store.store import Store
 
 log = logging.getLogger("autoscaler.run")
+NONE_LEFT = "it has no worker"
 LOOK_EVERY = 0.5
 """Seconds between two checks whether the one that decides has ended, or whether the queues have changed."""
 SETTLED = 1.0
@@ -85,7 +89,7 @@ class OwnQueue:
 
     def _run_log(self, level: str) -> RunLog | None:
         try:
-            provider = self.invocation.provider()
+            provider = provider_of(self.invocation)
         except SettingsError:
             return None  # reported when the settings are checked
         if not isinstance(provider, HasRunLog):
@@ -123,8 +127,24 @@ class QueueServing:
                         continue
                     with lines_taken(self.register.channel(self.own.name), lambda record: _handle(handlers, record)):
                         self._serve()
-            log.info("%s: the process of queue %s ends", self._stop, self.own.name)
+            log.info("%s: the process of queue %s ends; %s", self._stop, self.own.name, self._remaining())
         return 0
+
+    def _remaining(self) -> str:
+        """What becomes of the workers of its queue."""
+        with contextlib.suppress(AutoscalerError, OSError):
+            if self.own.invocation.store_file.exists():
+                with self.own.invocation.store() as store:
+                    last = store.observations.load()
+                array = array_name(self.register.numbers().get(self.own.name, ""))
+                listed = () if last is None else tuple(each.worker for each in last.workers)
+                own = [each for each in listed if each.exists and each.node_array.partition(GROUPS)[0] == array]
+                return (
+                    f"{remaining(own, self.own.invocation.currency())}; they are left alone until it is started again"
+                    if own
+                    else NONE_LEFT
+                )
+        return "its workers are left alone until it is started again"
 
     def _serve(self) -> None:
         """Decide for the cell, or wait for the end of the one that does, until it is stopped."""
@@ -216,7 +236,7 @@ class QueueServing:
             listening(invocation, loop),
             Events(loop.wakeup.ring, directory=invocation.store_file.with_suffix(".qevent")) as events,
         ):
-            report_problems(invocation, loop)
+            report_problems(invocation, loop, each_queue=False)
             queues = ", ".join(each.queue for each in served)
             log.info(
                 "serving cell %s of %s by provider %s: %s%s",

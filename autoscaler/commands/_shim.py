@@ -108,6 +108,25 @@ class Repo:
         new.replace(self.script)
 
 
+SET_UP = "sge_setup_master"
+
+
+def prepare_image(folder: Path) -> str:
+    """Put our `sge_setup_master` into a folder of an image that is on PATH before the platform's. Returns what was
+    done. Raises SettingsError where another one stands.
+    """
+    text = files("autoscaler.conf").joinpath("cloud_pipeline", SET_UP).read_bytes()
+    path = folder / SET_UP
+    if path.exists() and b"sge-autoscaler" not in path.read_bytes():
+        raise SettingsError(f"{path} is not ours, and stays: let it call `sge-autoscaler platform install` first")
+    with _errors(path):
+        new = path.with_name(f".{SET_UP}.{os.getpid()}")
+        new.write_bytes(text)
+        new.chmod(0o755)
+        new.replace(path)
+    return f"{path} is in place: runs of this image start sge-autoscaler"
+
+
 def shim() -> bytes:
     """The text of the shim of this version."""
     return files("autoscaler.conf").joinpath("cloud_pipeline", SCRIPT).read_bytes()

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.commands import _import
-from autoscaler.commands._instance_types import offers_in_time, unknown_types
+from autoscaler.commands._instance_types import no_type_fits, offers_in_time, unknown_types
 from autoscaler.commands._output import echo, json_option, print_json, print_result
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
@@ -203,7 +203,8 @@ def _wrong_types(settings: Settings, notes: list[str]) -> list[str]:
     """Instance types that the provider does not have. If it cannot be asked here, a note more says so."""
     try:
         provider = load(settings.process.provider or "", settings.for_provider(os.environ), "config-check")
-        return list(unknown_types(settings, offers_in_time(provider)))
+        offers = offers_in_time(provider)
+        return [*unknown_types(settings, offers), *no_type_fits(settings, offers)]
     except AutoscalerError as error:
         notes.append(f"provider {settings.process.provider} cannot be asked for its instance types here: {error}")
         return []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from autoscaler.commands._output import echo, json_option, print_result
-from autoscaler.commands._shim import Repo
+from autoscaler.commands._shim import SET_UP, Repo, prepare_image
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
 
@@ -96,6 +96,25 @@ def uninstall(repo: Path | None, as_json: bool) -> None:
     found = Repo.of(repo, os.environ)
     done = found.uninstall()
     print_result(done, as_json=as_json, repo=str(found.folder))
+
+
+@command.command()
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path("/usr/local/bin"),
+    show_default=True,
+    help="A folder on PATH before the platform's own.",
+)
+@json_option
+def image(folder: Path, as_json: bool) -> None:
+    """Let all runs of an image start this autoscaler: for its Dockerfile, after the installation.
+
+    It puts a `sge_setup_master` into /usr/local/bin, which installs the shim in each run and goes on with the
+    platform's own.
+    """
+    print_result(prepare_image(folder), as_json=as_json, path=str(folder / SET_UP))
 
 
 @command.command(hidden=True)

@@ -6,7 +6,7 @@ import logging
 
 import click
 
-from autoscaler.commands._instance_types import offers_in_time, unknown_types
+from autoscaler.commands._instance_types import no_type_fits, offers_in_time, unknown_types
 from autoscaler.commands._output import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.loop import Loop
@@ -71,10 +71,12 @@ def command(invocation: Invocation, as_json: bool) -> int:
     return INTERRUPTED if loop.stopped_by == "SIGINT" else 0
 
 
-def report_problems(invocation: Invocation, loop: Loop) -> None:
-    """Report what will keep launches from working. Raises NotReady if every launch would fail."""
+def report_problems(invocation: Invocation, loop: Loop, *, each_queue: bool = True) -> None:
+    """Report what will keep launches from working. Raises NotReady if every launch would fail; with `each_queue` also
+    if none of one queue can succeed.
+    """
     _check(loop.observer.provider)
-    _report_unknown_types(invocation, loop.observer.provider)
+    _report_unknown_types(invocation, loop.observer.provider, each_queue=each_queue)
 
 
 def _check(provider: Provider) -> None:
@@ -92,10 +94,18 @@ def _check(provider: Provider) -> None:
         raise NotReady(f"provider {provider.name}: " + " | ".join(fatal))
 
 
-def _report_unknown_types(invocation: Invocation, provider: Provider) -> None:
+def _report_unknown_types(invocation: Invocation, provider: Provider, *, each_queue: bool = True) -> None:
     """Report at once types of the settings that the provider does not have, and not only when a job waits for one."""
     try:
-        for problem in unknown_types(invocation.settings_in_force, offers_in_time(provider)):
-            log.error(problem)
+        offers = offers_in_time(provider)
     except AutoscalerError as error:
         log.warning("provider %s does not list its instance types yet: %s", provider.name, error)
+        return
+    settings = invocation.settings_in_force
+    for problem in unknown_types(settings, offers):
+        log.error(problem)
+    never = " | ".join(no_type_fits(settings, offers))
+    if never and each_queue:
+        raise NotReady(never)
+    if never:
+        log.error(never)

@@ -12,7 +12,7 @@ from autoscaler.commands._instance_types import offers_in_time, unknown_types
 from autoscaler.commands.config import command
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.doctor import type_findings
-from autoscaler.commands.run import _report_unknown_types
+from autoscaler.commands.run import NotReady, _report_unknown_types
 from autoscaler.errors import NotObservable
 from autoscaler.providers.fake import FakeProvider, FakeSettings
 from autoscaler.providers.interface import Unreachable
@@ -92,6 +92,24 @@ def test_run_reports_an_unknown_type_at_start(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.ERROR):
         _report_unknown_types(Invocation(WRONG), a_fake())
     assert "m5.lrage" in caplog.text
+
+
+NONE_FITS = {
+    **{name: text for name, text in WRONG.items() if "INSTANCE_TYPE" not in name},
+    "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large",
+    "CP_CAP_AUTOSCALE_HYBRID": "true",
+    "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE": "1",
+}
+
+
+def test_a_cap_below_the_smallest_type_of_its_family_is_an_error_at_the_start_and_in_every_check() -> None:
+    said = "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE = 1: no type of family m5 has so few cores"
+    with pytest.raises(NotReady, match=said):
+        _report_unknown_types(Invocation(NONE_FITS), a_fake())
+    assert said in CliRunner().invoke(command, ["check"], env=NONE_FITS).output
+    assert [each.level for each in type_findings(Invocation(NONE_FITS))] == [Level.FAIL]
+    fits = {**NONE_FITS, "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE": "2"}
+    _report_unknown_types(Invocation(fits), a_fake())
 
 
 def test_a_provider_that_does_not_answer_becomes_a_note(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,149 @@
+"""What Cloud Pipeline's people read when the settings of a queue are wrong: in `sge configure` and in logs."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from autoscaler.commands.main import main
+from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
+
+PROFILE = {
+    "CP_CAP_SGE_QUEUE_NAME": "main.q",
+    "CP_CAP_AUTOSCALE": "true",
+    "CP_CAP_AUTOSCALE_TASK": "SGEAutoscaling",
+    "CP_CAP_AUTOSCALE_WORKERS_1": "not even looked at",
+}
+VERIFY = {
+    "CP_CAP_AUTOSCALE_DRY_INIT": "true",
+    "CP_CAP_AUTOSCALE_LOGGING_FORMAT": "%(message)s",
+    "CP_CAP_AUTOSCALE_LOGGING_LEVEL_RUN": "ERROR",
+    "CP_CAP_AUTOSCALE_LOGGING_LEVEL_FILE": "ERROR",
+}
+"""As the platform's tool sets them."""
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[Process]:
+    with started() as server:
+        yield server
+
+
+@pytest.fixture
+def plane(process: Process) -> CloudPipelinePlane:
+    return CloudPipelinePlane(process)
+
+
+class Queue:
+    """The process of a queue, in a master's container."""
+
+    def __init__(
+        self, plane: CloudPipelinePlane, folder: Path, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.plane, self.folder, self._patch, self._capsys = plane, folder, patch, capsys
+
+    def served(self, given: Mapping[str, str]) -> tuple[int, str]:
+        """Exit code and output."""
+        state = {"CP_CAP_AUTOSCALE_WORKDIR": str(self.folder / "state"), "LOG_DIR": str(self.folder / "logs")}
+        environ = {"PATH": os.environ["PATH"], "HOME": str(self.folder), **self.plane.environment, **state}
+        for name in os.environ:
+            self._patch.delenv(name)
+        for name, text in {**environ, **PROFILE, **given}.items():
+            self._patch.setenv(name, text)
+        code = main(["platform", "serve", "/common/script.py"])
+        printed = self._capsys.readouterr()
+        return code, printed.out + printed.err
+
+    def verified(self, **given: str) -> tuple[int, str]:
+        """As `sge configure` verifies."""
+        answer = self.served({**VERIFY, **given})
+        assert list(self.folder.iterdir()) == [], "a verification leaves nothing behind"
+        return answer
+
+
+@pytest.fixture
+def queue(
+    plane: CloudPipelinePlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Queue]:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    yield Queue(plane, tmp_path, monkeypatch, capsys)
+    for handler in root.handlers[:]:
+        root.removeHandler(handler)
+        if handler not in before:
+            handler.close()
+    for handler in before:
+        root.addHandler(handler)
+    root.setLevel(level)
+
+
+def test_valid_settings_are_said_to_be_valid(queue: Queue) -> None:
+    assert queue.verified() == (0, "the settings of queue main.q are valid\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    (
+        ({"CP_CAP_AUTOSCALE_WORKERS": "three"}, ("CP_CAP_AUTOSCALE_WORKERS = 'three'", "Most additional workers")),
+        ({"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.lage"}, ("CP_CAP_AUTOSCALE_INSTANCE_TYPE = m5.lage", "m5.large?")),
+        (
+            {"CP_CAP_AUTOSCALE_HYBRID": "true", "CP_CAP_AUTOSCALE_HYBRID_FAMILY": "x9"},
+            ("CP_CAP_AUTOSCALE_HYBRID_FAMILY = x9", "Instance family of hybrid workers"),
+        ),
+        (
+            {"CP_CAP_AUTOSCALE_HYBRID": "true", "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE": "1"},
+            ("CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE = 1", "the smallest, m5.large, has 2"),
+        ),
+        ({"API_TOKEN": ""}, ("API_TOKEN",)),
+        ({"API_TOKEN": "wrong"}, ("API_TOKEN",)),
+        ({"CP_CAP_SGE_HOSTLIST_NAME": "main"}, ("CP_CAP_SGE_HOSTLIST_NAME = 'main'", "write '@main'")),
+        ({"RUN_ID": "77"}, ("RUN_ID=77",)),
+    ),
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_each_error_is_printed_with_the_help_of_its_setting(
+    queue: Queue, given: dict[str, str], said: tuple[str, ...]
+) -> None:
+    code, printed = queue.verified(**given)
+    assert code == 1
+    assert [words for words in said if words not in printed] == [], printed
+
+
+def test_a_platform_that_does_not_answer_verifies_nothing(queue: Queue) -> None:
+    code, printed = queue.verified(API="http://127.0.0.1:1/")
+    assert code == 1
+    assert "the platform does not answer" in printed
+
+
+def test_names_of_the_platforms_tools_fail_no_verification(queue: Queue) -> None:
+    tools = {"CP_CAP_SGE_UTILITY_LOGGING_LEVEL_RUN": "INFO", "CP_CAP_AUTOSCALE_DNS_HOSTS_RESOLVE_DELAY": "5"}
+    assert queue.verified(**tools)[0] == 0
+
+
+def test_at_the_start_errors_are_in_the_log_of_the_queue_and_of_the_run(
+    queue: Queue, plane: CloudPipelinePlane, tmp_path: Path
+) -> None:
+    code, printed = queue.served({"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.lage"})
+    logged = (tmp_path / "logs" / "autoscaler.sge.main.q.log").read_text()
+    in_run = plane.process.state["master"]["log"]
+    assert code == 1
+    for text in (printed, logged, "".join(line["logText"] for line in in_run)):
+        assert "queue main.q is not served:" in text
+        assert "did you mean m5.large?" in text
+    assert {line["taskName"] for line in in_run} == {"SGEAutoscaling"}
+    assert not (tmp_path / "state").exists()
+
+
+def test_wrong_settings_are_in_its_output_where_no_log_can_be_opened(queue: Queue) -> None:
+    code, printed = queue.served({"CP_CAP_AUTOSCALE_WORKERS": "three"})
+    assert code == 1
+    assert "CP_CAP_AUTOSCALE_WORKERS = 'three'" in printed
+
+
+def test_the_task_of_a_further_queue_has_its_name(queue: Queue, plane: CloudPipelinePlane) -> None:
+    queue.served({"CP_CAP_SGE_QUEUE_NAME": "big.q", "CP_CAP_AUTOSCALE_TASK": "", "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "x"})
+    assert {line["taskName"] for line in plane.process.state["master"]["log"]} == {"GridEngineAutoscaling-big"}
