@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
 
 if TYPE_CHECKING:
-    from autoscaler.engine.queue_register import QueueProcess
+    from autoscaler.engine.queue_register import QueueProcess, QueueRegister
 
 _REPO = click.option(
     "--repo",
@@ -71,13 +72,17 @@ def status(repo: Path | None, as_json: bool) -> int:
     return 0 if found.installed else 1
 
 
-def _processes(invocation: Invocation) -> tuple[Sequence[QueueProcess], str | None]:
-    """The processes of this cell's queues, and the queue whose process decides."""
+def _register(invocation: Invocation) -> QueueRegister:
     from autoscaler.engine.queue_register import QueueRegister
     from autoscaler.store.lock import lock_directory
 
+    return QueueRegister.of(invocation.cell, lock_directory())
+
+
+def _processes(invocation: Invocation) -> tuple[Sequence[QueueProcess], str | None]:
+    """The processes of this cell's queues, and the queue whose process decides."""
     try:
-        processes = QueueRegister.of(invocation.cell, lock_directory()).processes()
+        processes = _register(invocation).processes()
     except SettingsError:
         return (), None
     pid = invocation.running.pid if invocation.running is not None else None
@@ -86,16 +91,37 @@ def _processes(invocation: Invocation) -> tuple[Sequence[QueueProcess], str | No
 
 @command.command()
 @_REPO
+@click.option("--keep-workers", is_flag=True, help="Leave our workers as they are. They cost until somebody ends them.")
 @json_option
-def uninstall(repo: Path | None, as_json: bool) -> None:
+def uninstall(repo: Path | None, keep_workers: bool, as_json: bool) -> None:
     """Put the platform's own script back, byte for byte.
 
-    Our processes go on until `sge restart QUEUE` ends them. Give back our workers before that, by
-    `sge-autoscaler stop --drain`.
+    `sge restart QUEUE` then starts that for a queue. It knows nothing of our workers, so they are given back meanwhile:
+    `sge-autoscaler stop --drain` runs in the background until the last one is empty and gone. It ends no job.
     """
     found = Repo.of(repo, os.environ)
     done = found.uninstall()
-    print_result(done, as_json=as_json, repo=str(found.folder))
+    drains = None if keep_workers else _drain(Invocation(os.environ))
+    said = f"{done}; our workers are given back in the background, see {drains}" if drains else done
+    print_result(said, as_json=as_json, repo=str(found.folder), log=None if drains is None else str(drains))
+
+
+def _drain(invocation: Invocation) -> Path | None:
+    """Start what gives our workers back, with the settings of all queues; returns its log. None: there is nothing to
+    give back.
+    """
+    from autoscaler.process import start
+    from autoscaler.settings.queue_profiles import Profile, composed, numbered
+
+    processes, _ = _processes(invocation)
+    if not processes:
+        return None
+    register = _register(invocation)
+    profiles = [Profile(each.queue, each.settings) for each in processes]
+    environ = composed(invocation.environ, profiles, numbered(profiles, register.numbers()))
+    log = Path(environ.get("LOG_DIR") or "/var/log") / "sge-autoscaler.uninstall.log"
+    start((sys.executable, "-P", "-m", "autoscaler.commands.main", "stop", "--drain"), env=environ, output=log)
+    return log
 
 
 @command.command()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from autoscaler.settings.loading import CLOUD_PIPELINE, PROFILES_ENV, PROVIDER_ENV, is_secret
+from autoscaler.settings.policies import array_name
 from autoscaler.settings.process_settings import Process
 from autoscaler.settings.queue_settings import QueueSettings
 from autoscaler.settings.queues import AUTOSCALE, DISABLE_DEFAULT, DRY_RUN, as_launched
@@ -21,6 +22,8 @@ from autoscaler.settings.rows import rows
 NAME, GROUP = "CP_CAP_SGE_QUEUE_NAME", "CP_CAP_SGE_HOSTLIST_NAME"
 STATIC, DEFAULT = "CP_CAP_SGE_QUEUE_STATIC", "CP_CAP_SGE_QUEUE_DEFAULT"
 WATCH_ONLY, VERBOSE, POLL = "CP_CAP_AUTOSCALE_WATCH_ONLY", "CP_CAP_AUTOSCALE_VERBOSE", "CP_CAP_AUTOSCALE_POLLING_DELAY"
+COMMAND = "CP_CAP_AUTOSCALE_CMD_TEMPLATE"
+TAKE_OVER = "CP_CAP_AUTOSCALE_CLOUD_PIPELINE_TAKE_OVER"
 MAIN = "main.q"
 _PREFIX = "CP_CAP_"
 _SUFFIXED = re.compile(r"(?P<name>CP_CAP_(?:SGE|AUTOSCALE)(?:_\D+)*)_(?P<suffix>\d+)")
@@ -73,6 +76,11 @@ def composed(environ: Mapping[str, str], profiles: Sequence[Profile], numbers: M
         result[f"{AUTOSCALE}{end}"] = "true"
         if not is_true(own[AUTOSCALE]):
             result[f"{WATCH_ONLY}{end}"] = "true"
+        if end:
+            # Without this, the provider would take that of the first queue.
+            result.setdefault(f"{COMMAND}{end}", QueueSettings.model_fields["command_template"].default)
+    if result[PROVIDER_ENV] == CLOUD_PIPELINE:
+        result[TAKE_OVER] = ",".join(f"{each.queue}={array_name(numbers[each.queue])}" for each in profiles)
     if delays := [text for each in profiles if (text := each.settings.get(POLL))]:
         result[POLL] = min(delays, key=_number)
     result[VERBOSE] = str(any(is_true(each.settings.get(VERBOSE)) for each in profiles)).lower()

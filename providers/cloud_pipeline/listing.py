@@ -7,6 +7,7 @@ ended lately. A run's parameters never change: its owner is read once.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -17,11 +18,21 @@ from typing import Any
 from autoscaler.core.model.fleet import PriceType, Worker
 from autoscaler.providers.cloud_pipeline.api import Api, NotKnown, as_record, as_records, run_path, unix_time
 from autoscaler.providers.cloud_pipeline.catalogue import Catalogue
-from autoscaler.providers.cloud_pipeline.runs import CELL, LIVING, Run, run_from, worker_from
+from autoscaler.providers.cloud_pipeline.runs import (
+    CELL,
+    LIVING,
+    NODE_ARRAY,
+    Run,
+    of_platform,
+    run_from,
+    taken_over,
+    worker_from,
+)
 from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
 from autoscaler.providers.interface import ProviderError, Unreachable
 from autoscaler.providers.rest import Deadline, reading
 
+log = logging.getLogger(__name__)
 LISTED_AFTER_END = 3600.0
 """Seconds that an ended worker is still listed, so that its end is certain."""
 PATIENCE = 45.0
@@ -67,6 +78,7 @@ class Listing:
         self._guard = threading.Lock()
         self._known: dict[str, Run] = {}
         self._foreign: set[str] = set()
+        self._taken_over: set[str] = set()
         self._set_up: set[str] = set()
         self._ended: dict[str, Run] = {}
 
@@ -95,7 +107,22 @@ class Listing:
             return self._known.get(run_id)
 
     def load(self, run_id: str, deadline: Deadline | None = None) -> Run | None:
-        """One run by its id, even one that is not ours; None if there is none."""
+        """One run by its id, even one that is not ours; None if there is none. One of the platform's own autoscaler is
+        ours if the settings say so.
+        """
+        run = self._read(run_id, deadline)
+        if run is None or run.parent != self._settings.run_id:
+            return run
+        ours = taken_over(run, self._cell, self._settings.arrays_taken_over)
+        if ours is not run and run.id not in self._taken_over:
+            self._taken_over.add(run.id)
+            array = ours.parameters[NODE_ARRAY]
+            log.info(
+                "run %s (%s) of the platform's own autoscaler is a worker of %s from now on", run.id, run.pod, array
+            )
+        return ours
+
+    def _read(self, run_id: str, deadline: Deadline | None) -> Run | None:
         if not run_id.isdigit():
             return None
         try:
@@ -103,6 +130,16 @@ class Listing:
         except NotKnown:
             return None
         return run_from(as_record(record, f"run {run_id}")) if record is not None else None
+
+    def of_platform(self) -> tuple[Run, ...]:
+        """Living additional workers that the platform's own autoscaler launched."""
+        deadline = Deadline(PATIENCE)
+        with reading("the list of workers"):
+            known = {run.id for run in self._pages(deadline)}
+            others = [child.id for child in self._children(deadline) if child.living and child.id not in known]
+            with ThreadPoolExecutor(LANES, thread_name_prefix="runs") as lanes:
+                runs = list(lanes.map(lambda run_id: self._read(run_id, deadline), others))
+        return tuple(run for run in runs if run is not None and of_platform(run))
 
     def _pages(self, deadline: Deadline) -> Iterable[Run]:
         wanted = {

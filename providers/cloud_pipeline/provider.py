@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
@@ -97,7 +97,21 @@ class CloudPipelineProvider:
         return self.api.rest.rate_limiter.budget()
 
     def check(self) -> Sequence[Problem]:
-        return problems(self.settings, self.api, self.catalogue)
+        found = problems(self.settings, self.api, self.catalogue)
+        return found if any(problem.fatal for problem in found) else [*found, *self._of_platform()]
+
+    def _of_platform(self) -> Iterator[Problem]:
+        """Workers that the platform's own autoscaler launched: what becomes of them."""
+        taken = self.settings.arrays_taken_over
+        left = [run for run in self.listing.of_platform() if run.parameters.get("CP_CAP_SGE_QUEUE_NAME") not in taken]
+        if left:
+            names = ", ".join(f"{run.id} of {run.parameters.get('CP_CAP_SGE_QUEUE_NAME', '?')}" for run in left)
+            yield Problem(
+                f"additional workers of the platform's own autoscaler are there and left alone: runs {names}",
+                "where the platform's launcher starts us (`sge-autoscaler platform install`), the process of their "
+                "queue takes them over; else stop them by `pipe stop`",
+                fatal=False,
+            )
 
     def console(self, worker_id: str) -> str:
         """The output of the worker's set-up, and why its run is in its state; '' for one that is not ours."""

@@ -7,7 +7,7 @@ them afterwards, while anybody who sees the run can edit its tags.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -53,6 +53,7 @@ class Run:
     node_type: str
     spot: bool
     price_per_hour: float | None
+    parent: int | None
     reason: str
     """Why it is in its state, in the platform's words; '' if it gives none."""
 
@@ -93,8 +94,27 @@ def run_from(record: Mapping[str, Any]) -> Run:
         node_type=str(instance.get("nodeType") or ""),
         spot=instance.get("spot") is True,
         price_per_hour=float(price) if isinstance(price, int | float) and not isinstance(price, bool) else None,
+        parent=parent if isinstance(parent := record.get("parentRunId"), int) else None,
         reason=" ".join(str(record.get("stateReasonMessage") or "").split()),
     )
+
+
+def taken_over(run: Run, cell: str, arrays: Mapping[str, str]) -> Run:
+    """A worker that the platform's own autoscaler launched for a queue in `arrays`, as one of ours. Any other run stays
+    as it is.
+    """
+    array = arrays.get(run.parameters.get("CP_CAP_SGE_QUEUE_NAME", ""))
+    if array is None or not of_platform(run):
+        return run
+    return replace(run, parameters={**run.parameters, CELL: cell, NODE_ARRAY: array})
+
+
+def of_platform(run: Run) -> bool:
+    """Whether the platform's own autoscaler launched it: it is an additional worker, and has no mark of a cell of ours.
+    Static workers have another role.
+    """
+    given = run.parameters
+    return CELL not in given and (given.get("cluster_role"), given.get("cluster_role_type")) == ("worker", "additional")
 
 
 def parameters_of(record: Mapping[str, Any]) -> dict[str, str]:

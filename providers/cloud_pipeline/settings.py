@@ -91,6 +91,11 @@ class CloudPipelineSettings(ExtensionSettings):
     verify: bool = Field(True, description="False: trust any certificate.")
     token_duration: Positive = Field(86400.0, description="Validity of a new token, in seconds.")
     page_size: int = Field(400, gt=0, le=1000, description="Number of runs on one page of a listing.")
+    take_over: Names = Field(
+        (),
+        description="QUEUE=ARRAY, with commas: queues whose additional workers, launched by the platform's own "
+        "autoscaler, are taken over, and their node arrays. Set where the platform's launcher starts us.",
+    )
     node_mem_reservations: bool = Field(
         False,
         validation_alias="CP_CAP_AUTOSCALE_NODE_MEM_RESERVATIONS",
@@ -98,6 +103,11 @@ class CloudPipelineSettings(ExtensionSettings):
     )
     keep_types: Positive = Field(600.0, description="Seconds for which the list of allowed instance types is cached.")
     setup_task: Name = Field("SGEWorkerSetup", description="Task of a worker's run that enrols it in Grid Engine.")
+
+    @property
+    def arrays_taken_over(self) -> dict[str, str]:
+        """By queue, the node array of workers that the platform's own autoscaler launched for it."""
+        return {queue: array for queue, _, array in (each.rpartition("=") for each in self.take_over) if queue}
 
     @property
     def log_task(self) -> str:

@@ -210,3 +210,72 @@ def test_the_two_examples_of_an_autoscaled_cluster_run_as_they_are_described(
 
     assert [one.instance_type for one in launcher.lifetimes()] == types
     assert running["master"] == 2
+
+
+def test_workers_change_hands_with_the_autoscaler_and_back_while_jobs_run(
+    empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
+) -> None:
+    """First one that the platform's own autoscaler launched, then one of ours when that comes back."""
+    launcher = launcher_of(empty_cell, cloud, QUICK)
+    show_on_failure["logs"] = launcher.shown
+    scaling, first, second = Autoscaling(empty_cell), Gate(empty_cell, "first"), Gate(empty_cell, "second")
+    theirs = launched_by_platform(empty_cell, cloud, launcher)
+    until(lambda: any("d" in each.states for each in scaling.instances().values()), 30, "it did not enrol itself")
+    empty_cell.out("qmod", "-e", "main.q")
+    job = first.submit("-q", "main.q", "-pe", "local", "2")
+    until(lambda: scaling.running_on(job), 30, "their worker runs nothing")
+    with launcher.launched():
+        until(lambda: f"run {theirs}" in launcher.log_text("main.q"), 40, "it is not taken over")
+        first.open()
+        until(lambda: scaling.ended_well(job), 30, "the job did not end well")
+        until(lambda: theirs not in billable(empty_cell, cloud), 40, "their worker is leaked")
+        job = second.submit("-q", "main.q")
+        until(lambda: scaling.running_on(job), 60, "the second job did not start")
+        done = launcher.command("platform", "uninstall")
+        launcher.restart("main.q")
+        until(lambda: "the platform's own autoscaler" in launcher.console("main.q").read_text(), 30, "it is not back")
+        until(lambda: not scaling.ended_well(job) and scaling.running_on(job), 5, "the job does not go on")
+        second.open()
+        until(lambda: scaling.ended_well(job), 30, "the second job did not end well")
+        until(lambda: billable(empty_cell, cloud) == [], 60, "our worker is leaked")
+
+    assert done.returncode == 0, done.stderr.decode()
+    assert len(launcher.lifetimes()) == 2, "none was launched twice"
+
+
+def launched_by_platform(cell: Cell, cloud: PlayedCloud, launcher: Launcher) -> str:
+    """The run of a worker as the platform's own autoscaler launches it (pipeline/hpc/autoscaler.py)."""
+    environment = launcher.environment
+    given = {
+        "CP_CAP_SGE": "false",
+        "CP_CAP_SGE_QUEUE_NAME": "main.q",
+        "CP_CAP_SGE_HOSTLIST_NAME": "@allhosts",
+        "CP_CAP_AUTOSCALE": "false",
+        "CP_CAP_AUTOSCALE_WORKERS": "0",
+        "CP_DISABLE_RUN_ENDPOINTS": "true",
+        "cluster_role": "worker",
+        "cluster_role_type": "additional",
+    }
+    body = {
+        "instanceType": "m5.large",
+        "hddSize": 50,
+        "dockerImage": environment["docker_image"],
+        "cmdTemplate": "sleep infinity",
+        "nodeCount": None,
+        "isSpot": False,
+        "cloudRegionId": 1,
+        "parentRunId": int(environment["RUN_ID"]),
+        "timeout": None,
+        "params": {name: {"value": text, "type": "string", "required": False} for name, text in given.items()},
+        "tags": {},
+    }
+    header = f"Authorization: Bearer {environment['API_TOKEN']}"
+    argv = ("curl", "-s", "-X", "POST", "-H", header, "-d", json.dumps(body), f"{environment['API']}run")
+    answer = json.loads(cell.runner(argv, timeout=60.0).stdout)
+    return str(answer["payload"]["id"])
+
+
+def billable(cell: Cell, cloud: PlayedCloud) -> list[str]:
+    """Runs of workers that cost money now."""
+    found: list[str] = told(cell, cloud, "state")["billable"]
+    return found

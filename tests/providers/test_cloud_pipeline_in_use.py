@@ -15,7 +15,7 @@ from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.in_use import InUse
 from autoscaler.providers.cloud_pipeline.provider import CloudPipelineProvider
 from autoscaler.providers.cloud_pipeline.reservations import GIB, left_of, read_reservations
-from autoscaler.providers.interface import Machine, Unreachable
+from autoscaler.providers.interface import Machine, Refused, Unreachable
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
 from tests.report.plans import BIG, NOW, snapshot
 
@@ -152,3 +152,47 @@ def test_types_are_smaller_only_where_the_run_says_so(plane: CloudPipelinePlane)
 
     assert memory(plane.connect("cell")) == 32 * GIB
     assert memory(plane.connect("cell", CP_CAP_AUTOSCALE_NODE_MEM_RESERVATIONS="true")) == 28 * GIB
+
+
+# -- workers of the platform's own autoscaler ------------------------------------------------------------------------
+
+
+def theirs(plane: CloudPipelinePlane, queue: str = "main.q", **more: str) -> str:
+    """A run with the marks of an additional worker, and none of ours."""
+    given = {"CP_CAP_SGE_QUEUE_NAME": queue, "cluster_role": "worker", "cluster_role_type": "additional", **more}
+    run = int(plane.process.control("static"))
+    asked = {"instanceType": "m5.large", "parentRunId": int(plane.environment["RUN_ID"])}
+    parameters = {name: {"value": text, "type": "string", "required": False} for name, text in given.items()}
+    plane.process.control("run", id=run, asked={**asked, "params": parameters})
+    return str(run)
+
+
+TAKES = {"CP_CAP_AUTOSCALE_CLOUD_PIPELINE_TAKE_OVER": "main.q=execute"}
+
+
+def test_they_are_taken_over_where_the_platforms_launcher_starts_us(
+    plane: CloudPipelinePlane, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = theirs(plane)
+    others = [theirs(plane, "other.q"), theirs(plane, SGE_AUTOSCALER_CELL="somebody"), theirs(plane, cluster_role="x")]
+    provider = plane.connect("cell", **TAKES)
+    with caplog.at_level("INFO"):
+        found = [(worker.id, worker.node_array) for worker in (*provider.workers(), *provider.workers())]
+    assert found == [(run, "execute")] * 2
+    said = [record.message for record in caplog.records if "own autoscaler" in record.message]
+    assert said == [f"run {run} (pipeline-{run}) of the platform's own autoscaler is a worker of execute from now on"]
+    provider.terminate([run])
+    assert run not in plane.billable()
+    assert set(others) <= set(plane.billable())
+
+
+def test_elsewhere_they_are_left_alone_and_reported(plane: CloudPipelinePlane) -> None:
+    run = theirs(plane)
+    provider = plane.connect("cell")
+    assert provider.workers() == ()
+    (problem,) = provider.check()
+    assert not problem.fatal
+    assert f"left alone: runs {run} of main.q" in problem.what
+    assert list(plane.connect("cell", **TAKES).check()) == []
+    with pytest.raises(Refused):
+        provider.terminate([run])

@@ -88,6 +88,18 @@ def test_a_setting_of_the_whole_cell_is_that_of_the_first_queue_and_others_are_r
     assert said.startswith("CP_CAP_AUTOSCALE_TOTAL_WORKERS holds for the whole cell: 4, as queue main.q has it")
 
 
+def test_a_command_that_is_not_set_is_not_that_of_the_first_queue() -> None:
+    settings = loaded(profile(MAIN, {"CP_CAP_AUTOSCALE_CMD_TEMPLATE": "mine"}), profile(SECOND))
+    commands = [settings.array_settings(array)["CP_CAP_AUTOSCALE_CMD_TEMPLATE"] for array in ("execute", "execute_1")]
+    assert commands == ["mine", "sleep infinity"]
+
+
+def test_workers_of_the_platforms_own_autoscaler_are_taken_over_by_queue() -> None:
+    profiles = profile(MAIN), profile(SECOND)
+    made = composed(CONTAINER, profiles, numbered(profiles, {}))
+    assert made["CP_CAP_AUTOSCALE_CLOUD_PIPELINE_TAKE_OVER"] == "main.q=execute,c5.large.q=execute_1"
+
+
 def test_secrets_stay_with_the_process_that_has_them() -> None:
     profiles = (profile(MAIN),)
     assert composed(CONTAINER, profiles, numbered(profiles, {}))["API_TOKEN"] == "secret-token"
