@@ -16,7 +16,9 @@ from autoscaler.background import Executor, on_thread
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.core.actions import Disable, Enable, Terminate
 from autoscaler.core.demand.detail_needs import Needs
+from autoscaler.core.demand.unstarted import jobs_to_ask
 from autoscaler.core.model.cluster import JobCategory
+from autoscaler.core.model.evidence import SchedulerSays
 from autoscaler.core.model.fleet import Bucket, Fleet, Interruption, Order, Worker
 from autoscaler.core.model.memory import Memory, WorkerNote
 from autoscaler.core.model.overrides import Overrides
@@ -106,6 +108,8 @@ class Observer:
     """Adds the requests of autoscale policies to a snapshot, given the policy that holds without any requests."""
     gather: Callable[[float], None] = _nothing
     """Brings new evidence into the store; missing evidence is no error. Raises StateNotKept."""
+    ask_scheduler: Callable[[Sequence[int], float], Mapping[int, SchedulerSays]] | None = None
+    """Asks the scheduler why jobs that fit do not start; None: for those who only show."""
     _spending: SpendingReader | None = field(default=None, init=False)
     _listing: Future[Listing] | None = field(default=None, init=False)
     _configuration: ConfigurationReader = field(default_factory=ConfigurationReader, init=False)
@@ -145,6 +149,9 @@ class Observer:
             )
         self.gather(now)
         evidence = self.store.findings(now)
+        asked = jobs_to_ask(memory.unstarted, now) if self.ask_scheduler is not None else ()
+        if asked and self.ask_scheduler is not None:
+            evidence = replace(evidence, scheduler=self.ask_scheduler(asked, now))
         if self.rule_files is not None:
             policy = under(self.rule_files.facts(rules, fleet), self.policy)
         allowed = in_force(policy, requests, arrays_present(fleet, memory), fleet.buckets)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from functools import cached_property
 
 from autoscaler.core.demand.owners import owner_of
 from autoscaler.core.model.cluster import HostJob
-from autoscaler.core.model.demand_vector import CategoryDemand, Demand, Property
+from autoscaler.core.model.demand_vector import ELSEWHERE, CategoryDemand, Demand, Property
 from autoscaler.core.model.fleet import Assignment
 from autoscaler.core.policy import OwnerKind
 
@@ -22,6 +22,9 @@ def category_key(demand: Demand) -> str:
     """Sixteen hexadecimal digits. The queues that may serve it are part of it: owners with other rights have other
     keys.
     """
+    if any(each.value.startswith(ELSEWHERE) for each in demand.properties):
+        asked = tuple(each for each in demand.properties if not each.value.startswith(ELSEWHERE))
+        demand = replace(demand, properties=asked)
     values = [
         (field.name, _plain(getattr(demand, field.name)))
         for field in sorted(fields(Demand), key=lambda field: field.name)

@@ -18,6 +18,7 @@ from autoscaler.core.demand.eligibility import CategoryPart, judge
 from autoscaler.core.demand.job_requests import ANY_TIME, ReadRequest, RequestReader
 from autoscaler.core.demand.open_hours import OpenHours
 from autoscaler.core.demand.shared_limits import Place, SharedLimits
+from autoscaler.core.demand.unstarted import kept_from_hosts
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobDetail, JobRequest
 from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
@@ -76,7 +77,7 @@ def read_demand(
     """
     inputs = _Inputs(
         _without_loads(cluster),
-        Memory(details=memory.details, able_since=memory.able_since, unable=memory.unable),
+        Memory(details=memory.details, able_since=memory.able_since, unable=memory.unable, unstarted=memory.unstarted),
         policy,
         our_hosts,
         closed,
@@ -163,9 +164,11 @@ def _read(inputs: _Inputs, now: float) -> _Judged:
     for part in _oldest_first(admission.rules.split(access.split(eligible.parts, details, needs))):
         admission.add(_within_budget(part, inputs.over_budget))
     demands = _demands_of(admission.merged, admission.withheld)
+    counted = tuple(tuple(admission.merged[want.demand, want.launches]) for want in demands)
+    demands = kept_from_hosts(demands, counted, memory.unstarted)
     demand = PendingDemand(
         wanted=demands,
-        counted=tuple(tuple(admission.merged[want.demand, want.launches]) for want in demands),
+        counted=counted,
         uncounted=tuple(admission.uncounted),
         names=forced_in(cluster.complexes).union(*(_names(want.demand) for want in demands)),
         able_since=eligible.able_since,

@@ -14,6 +14,12 @@ An amount of 0 still needs a host that has the consumable.
 """
 
 
+ELSEWHERE = "*&!("
+"""So begins the expression that keeps a demand from hosts on which the scheduler does not start it. It is no part of
+what jobs ask for.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Property:
     """Something a host must have: `host value` relop `value` (`arch == lx-amd64`, `mem_total >= 8G`)."""

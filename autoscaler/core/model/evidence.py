@@ -33,6 +33,30 @@ class Finding:
     """Grid Engine's words."""
 
 
+class KeptBy(StrEnum):
+    """What keeps a job that fits on free hosts from starting, as the scheduler says."""
+
+    HOSTS = "hosts"
+    """Only the hosts that are there: a slot that is reserved for another job, a value or quota of a host."""
+    ALL = "all"
+    """Something that no further host lifts: a quota, a resource of the whole cell."""
+    NOTHING = "nothing"
+    """Nothing: it could start now."""
+    UNKNOWN = "unknown"
+    """It said nothing clear, or something that passes by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSays:
+    """Why a waiting job does not start, as the scheduler says."""
+
+    job: int
+    at: float
+    kept_by: KeptBy
+    said: str = ""
+    """Its words."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobFailure:
     """A job that Grid Engine could not run on a host, from its accounting (`failed` not 0)."""
@@ -80,3 +104,5 @@ class Evidence:
     """The last one of every owner on every host."""
     health: Mapping[str, Health] = field(default_factory=lambda: MappingProxyType({}))
     """By worker id."""
+    scheduler: Mapping[int, SchedulerSays] = field(default_factory=lambda: MappingProxyType({}))
+    """By job: answers of this pass. What matters of them is remembered (`Memory.unstarted`)."""

@@ -13,6 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from autoscaler.core.model.cluster import JobDetail
+from autoscaler.core.model.evidence import KeptBy
 from autoscaler.core.model.fleet import Assignment, BucketKey, FailureKind, OrderedFor
 from autoscaler.core.model.reasons import Reason
 
@@ -220,6 +221,25 @@ class UnsatisfiableNote:
 
 
 @dataclass(frozen=True, slots=True)
+class UnstartedJob:
+    """A job that fits on free hosts and has not started, the first of its category."""
+
+    job: int
+    tasks: str
+    """Its waiting tasks; '' for a job that is no array. If some start, the note begins anew."""
+    since: float
+    """Since when every observation has found it to fit."""
+    ask_at: float
+    """From when on the scheduler is asked why it does not start."""
+    asked_at: float | None = None
+    kept_by: KeptBy | None = None
+    """The last answer; None: there is none yet."""
+    said: str = ""
+    hosts: tuple[str, ...] = ()
+    """Hosts on which it seems to fit and the scheduler does not start it: placement leaves them out."""
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchTrial:
     """A launch for waiting jobs, until it is known whether it helps any of them."""
 
@@ -390,6 +410,8 @@ class Memory:
     """Workers of launches that helped no job that they were for."""
     protected: Mapping[str, ProtectedArray] = field(default_factory=lambda: MappingProxyType({}))
     """By node array of the settings."""
+    unstarted: Mapping[int, UnstartedJob] = field(default_factory=lambda: MappingProxyType({}))
+    """By job."""
     waiting_notes: tuple[WaitingNote, ...] = ()
     waiting_written_at: float | None = None
     """When a pass last planned changes of contexts for these."""

@@ -45,6 +45,8 @@ class VerdictContext:
     """By position of a wanted demand, why nothing is launched for it although not all of it fits."""
     unhelped: Mapping[int, Reason]
     """By position: that no launch for it has helped so far."""
+    unstarted: Mapping[int, Reason]
+    """By position: that it fits on free hosts and does not start, and what the scheduler says."""
     expected_at: Callable[[frozenset[str]], float | None]
     """When the coming supply for these pools is expected."""
     starving: Callable[[], Mapping[int, Reason]]
@@ -88,6 +90,9 @@ def _besides(position: int, context: VerdictContext, reason: Reason) -> Reason:
     """A reason with additions: that no launch has helped so far, if the tasks fit; that smaller jobs come first, if no
     worker comes.
     """
+    said = context.unstarted.get(position)
+    if said is not None:
+        reason = reason.then(said)
     unhelped = context.unhelped.get(position)
     if unhelped is not None and reason.code in (Code.FITS, Code.WAITS_FOR_COMING):
         reason = reason.then(unhelped)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from autoscaler.core.actions import Action, Launch
@@ -11,13 +12,14 @@ from autoscaler.core.demand.demand import PendingDemand
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.limits.budgets import budget_notes
 from autoscaler.core.limits.unanswered_orders import mark_uncertain, unanswered
-from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.memory import Memory, UnstartedJob
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.due import next_due
 from autoscaler.core.outcome.job_verdicts import VerdictContext, job_verdicts
 from autoscaler.core.outcome.next_memory import next_memory
 from autoscaler.core.outcome.starving import starving
+from autoscaler.core.outcome.unstarted_jobs import unstarted_jobs, unstarted_reasons
 from autoscaler.core.outcome.waiting_notes import Waiting, tell_waiting
 from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.recovery import Recovery, uncertain_jobs
@@ -41,9 +43,10 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
         facts.demand,
         decided.forecast.results,
     )
+    unstarted = unstarted_jobs(facts, decided.supply.there, results)
     uncertain = unanswered(facts.snapshot.fleet.orders)
     job_categories = mark_uncertain(
-        job_verdicts(demand, results, facts.policy, _verdict_context(facts, decided)), uncertain
+        job_verdicts(demand, results, facts.policy, _verdict_context(facts, decided, unstarted)), uncertain
     )
     waiting = tell_waiting(
         Waiting(
@@ -56,7 +59,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
             others=frozenset((*facts.snapshot.memory.unsatisfiable_jobs, *decided.unsatisfiable.notes)),
         )
     )
-    memory = next_memory(facts, decided, waiting)
+    memory = replace(next_memory(facts, decided, waiting), unstarted=unstarted)
     return Plan(
         actions=(*_actions(steps, launches, facts.recovery, decided.unsatisfiable), *waiting.actions),
         memory=memory,
@@ -84,7 +87,9 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
     )
 
 
-def _verdict_context(facts: Facts, decided: Decisions) -> VerdictContext:
+def _verdict_context(
+    facts: Facts, decided: Decisions, memory_of_unstarted: Mapping[int, UnstartedJob]
+) -> VerdictContext:
     """What verdicts on waiting jobs depend on besides placement."""
     snapshot, demands, launches = facts.snapshot, facts.demand.wanted, decided.launches
     by_queue = with_recent_failures(
@@ -96,6 +101,7 @@ def _verdict_context(facts: Facts, decided: Decisions) -> VerdictContext:
         unsatisfiable=decided.unsatisfiable.reasons,
         later=facts.delays.unless_others_come(decided.supply.coming),
         held_back=launches.held_back,
+        unstarted=unstarted_reasons(facts, memory_of_unstarted),
         unhelped=decided.protection.unhelped_reasons(demands, facts.policy),
         expected_at=cache(decided.supply.expected_at),
         starving=cache(

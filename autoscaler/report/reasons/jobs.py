@@ -279,6 +279,19 @@ ROWS = {
         remedy="Raise it in `CP_CAP_AUTOSCALE_BUDGETS`, or set `CP_CAP_AUTOSCALE_BUDGET_ACTION` to `warn`. The job "
         "starts on workers that are there for others.",
     ),
+    Code.KEPT_FROM_HOSTS: ReasonRow(
+        "the scheduler has not started it on hosts that seem free since {since_at}: {said}",
+        short="kept from free hosts",
+        remedy="It does not count as fitting on these hosts: workers are launched for it, unless a limit is named. "
+        "`qstat -j JOB` shows the scheduler's words (`schedd_job_info`, sched_conf(5)).",
+    ),
+    Code.NOT_STARTED: ReasonRow(
+        "it has fitted on free hosts since {since_at} and does not start; asked why, the scheduler says: {said}",
+        short="fits but does not start",
+        remedy="A further worker would not help, so none is launched for it. Its owner can look at `qstat -j JOB` and "
+        "`qalter -w p JOB`, and request less. An administrator can look at quotas (`qquota`), `job_load_adjustments`, "
+        "`max_reservation` and whether the scheduler runs at all (`qconf -sss`; sched_conf(5)).",
+    ),
     Code.OTHERS_FIRST: ReasonRow(
         "it fits only if several of the present hosts are empty at the same time; smaller jobs take them first, unless "
         "it reserves them (`-R y`) and max_reservation allows that[ (it is {max_reservation})]",
