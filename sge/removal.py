@@ -16,7 +16,8 @@ from autoscaler.core.workers.worker_state import same_host
 from autoscaler.errors import GridEngineRefused
 from autoscaler.sge.membership import Membership, listed, memberships
 from autoscaler.sge.messages import Meaning, meaning
-from autoscaler.sge.objects import usable
+from autoscaler.sge.objects import complex_values, usable
+from autoscaler.sge.qconf import read_assignments, read_attributes
 
 PER_HOST = 1.0
 """Seconds that a command may take longer for each host in it."""
@@ -143,8 +144,14 @@ class Removal:
             return ("error: " + str(error).replace('"', "'"),)
 
     def _restored(self, host: str, whole: Membership, output: tuple[str, ...]) -> RemovalOutcome | GridEngineRefused:
-        """In the order of `Administrator.enrol`: disabled before it has slots."""
+        """In the order of `Administrator.enrol`: its queues open when it joins them, so it joins without slots, is
+        disabled, and gets its slots last. Wherever that is cut short, no job can start there.
+        """
         try:
+            values = self._values(host)
+            closed = self._change([host], _with_values(host, values | {"slots": "0"}))
+            # Refused because of an advance reservation: this keeps its queue instances too, and they stay disabled.
+            as_it_was = Meaning.REFUSED in map(meaning, closed)
             for group in whole.host_groups:
                 self._qmaster.configure("-aattr", "hostgroup", "hostlist", host, group)
             for queue in whole.queues:
@@ -152,9 +159,19 @@ class Removal:
             self._qmaster.disable(host)
             for queue, slots in whole.slots:
                 self._qmaster.configure("-rattr", "queue", "slots", slots, f"{queue}@{host}")
+            if not as_it_was:
+                self._qmaster.configure(*_with_values(host, values)[1:])
         except GridEngineRefused as error:
             return GridEngineRefused(f"{'; '.join(output)}; and {host} could not be restored: {error}")
         return RemovalOutcome(removed=False, output=output, restored=whole)
+
+    def _values(self, host: str) -> dict[str, str]:
+        """Its complex values. If it has no slots, an earlier attempt was cut short: those of its enrolment hold."""
+        values = read_assignments(read_attributes(self._qmaster.show("-se", host)).get("complex_values", ""))
+        known = self._known[host]
+        if values.get("slots") == "0" and known is not None and known.slots:
+            values["slots"] = known.slots[0][1]
+        return values
 
     def _forget(self, hosts: Sequence[str]) -> dict[str, RemovalOutcome | GridEngineRefused]:
         """Delete their other traces: submit or admin host if somebody made it one, and the configuration that its execd
@@ -184,6 +201,10 @@ def about(output: Iterable[str], host: str) -> list[str]:
 
 def _out_of(kind: str, name: str) -> Callable[[Sequence[str]], tuple[str, ...]]:
     return lambda some: ("qconf", "-dattr", kind, "hostlist", " ".join(some), name)
+
+
+def _with_values(host: str, values: Mapping[str, str]) -> tuple[str, ...]:
+    return "qconf", "-rattr", "exechost", "complex_values", complex_values(values), host
 
 
 def _without_slots_in(queue: str) -> Callable[[Sequence[str]], tuple[str, ...]]:

@@ -75,6 +75,12 @@ SHOWN: tuple[Shown, ...] = (
     Shown(_one(_P.JOINING), "An observation shows it enabled and reporting.", to=_P.READY),
     Shown(_one(_P.JOINING), "A person removed its execution host before it was up.", to=_P.BOOTING),
     Shown(_one(_P.DRAINING), "An observation shows it enabled: our mark is removed.", to=_P.READY),
+    Shown(
+        frozenset({_P.JOINING, _P.READY, _P.DRAINING}),
+        "An observation shows that its removal has begun: its host lacks its queue or its slots, or is gone.",
+        to=_P.LEAVING,
+    ),
+    Shown(_one(_P.LEAVING), "An observation shows that it got all back, as Grid Engine refused.", to=_P.DRAINING),
     Shown(_one(_P.LEAVING), "An observation shows it enabled or busy: its removal is cancelled.", to=_P.READY),
     Shown(_one(_P.READY), "Its execution host is not there any more.", to=_P.JOINING),
     Shown(_LISTED - {_P.ENDING}, "Its provider says that the machine is stopping.", to=_P.ENDING),

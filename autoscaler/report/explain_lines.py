@@ -38,6 +38,8 @@ REMEMBERED = {
     "left_disabled": "disabled there by a person before that: {}",
     "seen_disabled": "seen disabled after that",
     "disabled_queues": "queues seen disabled after that: {}",
+    "tried": "disabling it had no effect, because of: {}",
+    "tried_at": "that was tried {}",
     "retired_at": "removal from Grid Engine planned {}",
     "enrolling_since": "enrolment began {}",
     "joined_at": "first load report {}",

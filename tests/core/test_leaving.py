@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.actions import Enable
-from autoscaler.core.model.cluster import QueueInstance
+from autoscaler.core.model.cluster import ExecutionHost, QueueInstance
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.overrides import Overrides
@@ -16,6 +16,7 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.workers.marks import FOR_GOOD, MARKS
+from autoscaler.core.workers.observed import LATE_EFFECT
 from tests.core.building import (
     LONG_AGO,
     NOW,
@@ -134,12 +135,46 @@ def test_a_failed_enabling_and_a_new_queue_are_no_persons_doing() -> None:
 
 
 def test_a_disabling_without_effect_is_repeated_after_a_while() -> None:
-    made = plan(a_snapshot(a_worker(mark=IDLE, states="", disabled=15)))
+    made = plan(a_snapshot(a_worker(mark=IDLE, states="", disabled=15, idle=900)))
     assert acts(made) == [("disable", "w1")]
 
 
 def test_a_disabling_without_effect_is_not_repeated_at_once() -> None:
-    assert acts(plan(a_snapshot(a_worker(mark=IDLE, states="", disabled=14)))) == []
+    assert acts(plan(a_snapshot(a_worker(mark=IDLE, states="", disabled=14, idle=900)))) == []
+
+
+def without_effect(**more: Any) -> AWorker:
+    """A worker that `qmod -d` was to disable as idle a moment ago, and that still shows as enabled."""
+    return a_worker(mark=IDLE, states="", disabled=5, idle=900, **more)
+
+
+def test_a_worker_whose_disabling_failed_is_supply_for_jobs_that_came_since() -> None:
+    made = plan(a_snapshot(a_job(), without_effect()))
+    assert (acts(made), verdict_of(made, "w1").verdict) == ([], "keep")
+
+
+@pytest.mark.parametrize("seconds", (5, 15, 60))
+def test_a_worker_that_became_busy_after_its_disabling_failed_is_not_closed_as_idle(seconds: float) -> None:
+    busy = a_worker(mark=IDLE, states="", disabled=seconds, idle=900, used=1)
+    made = plan(a_snapshot(busy))
+    assert (acts(made), verdict_and_code(made, "w1")) == ([], ("keep", Code.RUNS_JOBS))
+
+
+@pytest.mark.parametrize("mark", sorted(FOR_GOOD))
+def test_a_worker_that_leaves_for_good_is_disabled_again_if_that_failed(mark: Disabling) -> None:
+    assert acts(plan(a_snapshot(a_worker(mark=mark, states="", disabled=60)))) == [("disable", "w1")]
+
+
+@pytest.mark.parametrize(("seconds", "mark"), ((60, IDLE), (LATE_EFFECT, None)))
+def test_a_disabling_that_takes_effect_late_is_ours_for_a_while(seconds: float, mark: Disabling | None) -> None:
+    note = WorkerNote(LONG_AGO, joined_at=LONG_AGO, host="w1", tried=IDLE, tried_at=NOW - seconds)
+    made = plan(a_snapshot(replace(a_worker(states="d"), note=note)))
+    assert made.memory.workers["i-w1"].disabling is mark
+
+
+def test_a_failed_disabling_counts_for_the_batch_until_it_is_tried_again() -> None:
+    made = plan(a_snapshot(without_effect(), a_worker("w2", idle=900), scale_down_batch=1))
+    assert acts(made) == []
 
 
 def test_a_draining_worker_that_jobs_need_is_enabled_instead_of_a_launch() -> None:
@@ -165,9 +200,21 @@ def test_a_worker_disabled_as_broken_is_not_enabled_for_jobs() -> None:
     assert ("enable", "w1") not in acts(plan(a_snapshot(a_job(), a_worker(mark=BROKEN))))
 
 
-def test_a_removed_worker_is_not_enabled_for_jobs() -> None:
-    worker = with_note(a_worker(mark=IDLE, empty=99), retired_at=NOW - 5)
+def test_a_worker_whose_removal_has_begun_is_not_enabled_for_jobs() -> None:
+    host = ExecutionHost("w1", (), heard=True)
+    worker = with_note(a_worker(mark=IDLE, empty=99, host=host), retired_at=NOW - 5)
     assert ("enable", "w1") not in acts(plan(a_snapshot(a_job(), worker)))
+
+
+def test_a_worker_whose_removal_failed_is_enabled_for_jobs_that_came_since() -> None:
+    worker = with_note(a_worker(mark=IDLE, empty=99), retired_at=NOW - 5)
+    assert acts(plan(a_snapshot(a_job(), worker))) == [("enable", "w1")]
+
+
+def test_a_removal_that_fails_again_and_again_counts_once_for_the_circuit_breaker() -> None:
+    worker = with_note(a_worker(mark=IDLE, empty=99), retired_at=NOW - 99)
+    made = plan(a_snapshot(worker))
+    assert (acts(made), made.memory.removals) == ([("remove", "w1")], ())
 
 
 def test_a_removal_is_not_repeated_before_its_effect_can_show() -> None:

@@ -242,7 +242,7 @@ UNLISTED = (
     Observation(listed="left out"),
     Observation(listed="left out", host="closed", mark=Disabling.IDLE),
     Observation(listed="left out", host="closed", mark=Disabling.ENROL),
-    Observation(listed="left out", host="closed", mark=Disabling.IDLE, retired=20.0),
+    Observation(listed="left out", host="unqueued", mark=Disabling.IDLE, retired=20.0),
     Observation(listed="left out", host="closed", mark=Disabling.LOST, fenced=20.0),
 )
 

@@ -83,6 +83,8 @@ class GridEngineModel:
                     f"qname                 {self.queue}\n"
                     f"hostlist              {' '.join((self.group, *self.attached))}\nslots       0{own}\n",
                 )
+            case ("qconf", "-se", host) if host in self.hosts:
+                return 0, f"hostname              {host}\ncomplex_values        {self.hosts[host]}\n"
             case ("qconf", "-ss"):
                 return 0, "\n".join(["master", *self.submit_hosts])
             case ("qconf", "-sh"):
@@ -148,6 +150,8 @@ class GridEngineModel:
         return 0, f'{ROOT} changed state of "{self.queue}@{host}" ({word})'
 
     def set_values(self, host: str, values: str) -> tuple[int, str]:
+        if host in self.reserved and values.startswith("slots=0"):
+            return 1, 'denied: changing "slots" in complex_values would break advance reservation'
         self.hosts[host] = values
         return 0, f'{ROOT} modified "{host}" in exechost list'
 

@@ -165,6 +165,35 @@ def test_no_job_can_start_on_a_host_whose_removal_is_undone() -> None:
     assert model.startable == []
 
 
+class OpensAtOnce(GridEngineModel):
+    """Its queue gives slots to every host of its group. It deletes no host."""
+
+    def delete_host(self, host: str) -> tuple[int, str]:
+        return 1, f'Host object "{host}" is still referenced in host group "@other".'
+
+    def can_start_jobs(self, host: str) -> bool:
+        self.slots.setdefault(host, 4)
+        return super().can_start_jobs(host)
+
+
+@pytest.mark.parametrize("step", range(1, 20))
+def test_no_job_can_start_wherever_the_restoration_of_a_host_is_cut_short(step: int) -> None:
+    model = OpensAtOnce()
+    Administrator(model).enrol("w1", "main.q", "@allhosts", 4, {"h_vmem": "8G"})
+    model.startable.clear()
+    model.dies_after = len(model.calls) + step
+    with contextlib.suppress(Killed):
+        Administrator(model).remove("w1", HAD)
+    model.dies_after = None
+    Administrator(model).remove("w1", HAD)
+    assert (model.hosts, model.members, model.disabled, model.startable) == (
+        {"w1": "slots=4,h_vmem=8G"},
+        ["w1"],
+        {"w1"},
+        [],
+    )
+
+
 def test_a_host_with_a_reservation_is_not_removed_though_grid_engine_exits_0() -> None:
     model = enrolled(reserved={"w1"})
     outcome = Administrator(model).remove("w1")

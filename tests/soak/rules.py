@@ -176,7 +176,9 @@ class Rules:
         self.made_before_loss = dict(self.made_for)
         self.store_began = self.world.clock.now
         cell = self.world.cell
-        cell.off = dict.fromkeys(cell.off, "person")
+        # A host without slots is one whose enrolment was cut short: nobody but us left it so (decision 49).
+        begun = {name for name, values in cell.hosts.items() if "slots=0" in values}
+        cell.off = {at: who if at[1] in begun else "person" for at, who in cell.off.items()}
 
     # -- rule 2 ------------------------------------------------------------------------------------------------------
 

@@ -62,6 +62,11 @@ class WorkerNote:
     """Queues whose instances there an observation has shown disabled since the mark was set. If one of them is enabled,
     we or a person enabled it; any other queue is new there.
     """
+    tried: Disabling | None = None
+    """Why we wanted to disable it, if no observation after that showed it disabled: it is not. If it soon is after all,
+    that is this mark, and no person's doing.
+    """
+    tried_at: float | None = None
     retired_at: float | None = None
     """When Remove was planned: a machine that is no execution host after this is to be terminated, not enrolled."""
     enrolling_since: float | None = None

@@ -119,7 +119,8 @@ def disabled_for(mark: Disabling, reason: Callable[[Lost], Reason]) -> Callable[
 
     def disabled(lost: Lost) -> WorkerStep:
         note = lost.worker.note
-        if note.disabling is not None and not note.seen_disabled and lost.pass_context.recent(note.disabled_at):
+        planned = note.disabling is not None and note.disabling is not Disabling.ENROL and not note.seen_disabled
+        if planned and lost.pass_context.recent(note.disabled_at):
             return wait(lost.worker, reason(lost))
         return disable(lost.worker, lost.pass_context, mark, reason(lost), by_person=True)
 

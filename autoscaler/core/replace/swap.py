@@ -169,7 +169,7 @@ def _go_on(note: SwapNote, state: ArrayState | None, context: SwapContext, allow
     now, observed = context.pass_context.now, context.observed
     by_id = {worker.worker.id: worker for worker in observed.workers if not worker.gone}
     present = [by_id[worker_id] for worker_id in note.leaving if worker_id in by_id]
-    enabled = [worker.worker.id for worker in present if worker.note.disabling is None]
+    enabled = [worker.worker.id for worker in present if worker.note.disabling is None and worker.note.tried is None]
     spared = tuple(dict.fromkeys((*note.spared, *enabled)))
     ended = _ArraySwap(SwapNote(ended_at=now, spared=_still_there(spared, observed)))
     if state is None or enabled or not allowed or _stopped_by_person(present, context.pass_context):

@@ -70,7 +70,8 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
         under_way=Counter(
             worker.array.name
             for worker in observed.workers
-            if worker.array is not None and worker.draining and not worker.note.seen_disabled
+            if worker.array is not None
+            if (worker.draining and not worker.note.seen_disabled) or pass_context.recent(worker.note.tried_at)
         ),
         swapped_out=swaps.leaving,
         suspects=facts.suspects,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from autoscaler.core.actions import Disable, Remove
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.workers.phases import Condition, Phase, disabled
+from autoscaler.core.workers.phases import Condition, Phase, disabled, is_whole
 from autoscaler.core.workers.step import (
     PassContext,
     Rule,
@@ -142,10 +142,13 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
                 _await_observation,
             ),
             Transition(
-                "Two observations showed it disabled and empty, after it was fenced.",
-                lambda drain: Condition.FENCED in drain.worker.conditions,
+                "Two observations showed it disabled and empty, and its host lacks its queue or its slots.",
+                lambda drain: (
+                    not (Condition.FENCED in drain.worker.conditions or is_whole(drain.worker.host, drain.worker.array))
+                ),
                 _remove,
                 Remove,
+                Phase.LEAVING,
                 reasons=(Code.EMPTY,),
             ),
             Transition(
@@ -153,7 +156,6 @@ WAY_OUT: tuple[Rule[Drain], ...] = (
                 always,
                 _remove,
                 Remove,
-                Phase.LEAVING,
                 reasons=(Code.EMPTY,),
             ),
         ),

@@ -17,6 +17,7 @@ from autoscaler.core.model.fleet import Fleet, InstanceType, Interruption, Machi
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.workers.failed_launches import failed_to_join
+from autoscaler.core.workers.marks import FOR_GOOD
 from autoscaler.core.workers.phases import (
     Condition,
     WorkerFacts,
@@ -243,7 +244,7 @@ def _machine(
     )
     if state.in_service and host is not None and array is not None and not host.busy:
         note = _idle(note, array, now, observation.memory.observed_at, alarm=in_alarm(host, array.queue))
-    else:
+    elif not (state.draining and state.enabled and state.empty):  # else its idle time goes on if disabling it failed
         note = replace(note, idle_since=None, alarm_since=None)
     if host is not None and not state.coming and (host.busy or (host.heard and has_slots(host) and not disabled(host))):
         note = replace(note, opened=True)
@@ -377,6 +378,7 @@ def _seen_host(
     """The note after an observation of its execution host. `queue`: its node array's."""
     if host.heard and note.joined_at is None:
         note = replace(note, joined_at=now)
+    note = _late_mark(note, host, now)
     if note.disabling is None:
         return replace(note, retired_at=None, empty_since=None, disabled_queues=())
     shut = {each.queue for each in host.instances if "d" in each.states}
@@ -390,8 +392,44 @@ def _seen_host(
         note = replace(note, seen_disabled=True, empty_since=since, retired_at=retired)
     else:
         note = replace(note, empty_since=None, retired_at=None)
+        if _without_effect(note, enabled, shut, now):
+            return replace(
+                note,
+                disabling=None,
+                disabled_at=None,
+                left_disabled=(),
+                tried=note.disabling,
+                tried_at=note.disabled_at,
+            )
         note = _seen_enabled(note, enabled, shut, queue, heard=host.heard, half_enrolled=half_enrolled)
     return replace(note, disabled_queues=() if note.disabling is None else _seen_shut(note, enabled, shut))
+
+
+LATE_EFFECT = 120.0
+"""Seconds for which a command without an answer may still take effect."""
+
+
+def _late_mark(note: WorkerNote, host: ExecutionHost, now: float) -> WorkerNote:
+    """The note with the mark of a command that had shown no effect, if it has one now; without it after a while."""
+    if note.tried is None or (note.disabling is None and not disabled(host) and _recent(note.tried_at, now)):
+        return note
+    if note.disabling is None and disabled(host) and _recent(note.tried_at, now):
+        note = replace(note, disabling=note.tried, disabled_at=note.tried_at)
+    return replace(note, tried=None, tried_at=None)
+
+
+def _recent(at: float | None, now: float) -> bool:
+    return at is not None and now - at < LATE_EFFECT
+
+
+def _without_effect(note: WorkerNote, enabled: Set[str], shut: Set[str], now: float) -> bool:
+    """Whether nothing has shown a host as disabled since we wanted to disable it: then it has no mark. A worker that
+    leaves for good keeps its mark, as that decision stands.
+    """
+    stands = note.disabling is Disabling.ENROL or note.disabling in FOR_GOOD
+    shown = shut - set(note.left_disabled) or enabled & set(note.disabled_queues)
+    planned = note.disabled_at is not None and note.disabled_at < now
+    return planned and not (stands or shown or note.seen_disabled or note.enabled_at is not None)
 
 
 def _seen_shut(note: WorkerNote, enabled: Set[str], shut: Set[str]) -> tuple[str, ...]:
@@ -419,5 +457,5 @@ def _seen_enabled(
     if note.enabled_at is not None or note.seen_disabled or (enrolled and heard):
         silent = None if note.silent_s is None else 0.0  # a person who enables it wants it watched anew
         note = replace(note, disabled_at=None, disabling=None, seen_disabled=False, enabled_at=None, left_disabled=())
-        return replace(note, silent_s=silent, fenced_at=None)
+        return replace(note, silent_s=silent, fenced_at=None, idle_since=None)
     return note

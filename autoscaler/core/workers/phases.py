@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from autoscaler.core.hosts.missing_values import Values, half_enrolled
+from autoscaler.core.hosts.missing_values import Values, half_enrolled, has_slots
 from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.fleet import Interruption, MachineState, Worker
 from autoscaler.core.model.memory import Disabling, WorkerNote
@@ -135,6 +135,13 @@ def queue_disabled(host: ExecutionHost, queue: str) -> bool:
     return bool(own) and all("d" in instance.states for instance in own)
 
 
+def is_whole(host: ExecutionHost | None, array: NodeArrayPolicy | None) -> bool:
+    """Whether it is an execution host with slots, in its node array's queue."""
+    if host is None or not has_slots(host):
+        return False
+    return any(array is None or instance.queue == array.queue for instance in host.instances)
+
+
 def in_alarm(host: ExecutionHost, queue: str) -> bool:
     """Whether its load keeps jobs of this queue from starting there."""
     return any(ALARM & set(instance.states) for instance in host.instances if instance.queue == queue)
@@ -188,7 +195,10 @@ def _fenced(seen: WorkerFacts) -> bool:
 
 
 def _removed(seen: WorkerFacts) -> bool:
-    return seen.note.retired_at is not None
+    """Whether its removal was planned and has begun, as far as this observation shows: a host that still has all that
+    it needs was not removed, or got everything back.
+    """
+    return seen.note.retired_at is not None and not is_whole(seen.host, seen.array)
 
 
 def _down(seen: WorkerFacts) -> bool:
@@ -358,7 +368,7 @@ PHASES: tuple[PhaseRow, ...] = (
     PhaseRow(Phase.BOOTING, _waits_for_name, "The execution host of its name still belongs to an older machine."),
     PhaseRow(Phase.LEAVING, _name_taken, "The execution host of its name belongs to a newer machine."),
     PhaseRow(Phase.ENDING, _fenced, "Its end was planned although it is an execution host."),
-    PhaseRow(Phase.LEAVING, _removed, "Its removal from Grid Engine, or its end, was planned."),
+    PhaseRow(Phase.LEAVING, _removed, "Its removal from Grid Engine, or its end, was planned and has begun."),
     PhaseRow(Phase.ENDING, _down, "Its provider says that the machine is down for good, and it is still there."),
     PhaseRow(Phase.BOOTING, _not_up, "It is no execution host and not up, has no name yet, or its image enrols it."),
     PhaseRow(Phase.JOINING, _no_host_yet, "It is up and named, and no execution host yet."),

@@ -225,20 +225,26 @@ def disable(
 ) -> WorkerStep:
     if pass_context.paused is not None and not by_person:
         return wait(worker, reason.then(pass_context.paused))
+    if pass_context.recent(worker.note.tried_at):
+        return wait(worker, reason)
     # Its enrolment disabled it, and nothing has enabled it since.
     already = worker.host is not None and disabled(worker.host) and worker.note.enabled_at is None
     left = worker.note.left_disabled
     if worker.note.disabling is None and worker.host is not None:
         left = tuple(each.queue for each in worker.host.instances if "d" in each.states)
+    note = worker.note
+    if disabling is note.disabling is Disabling.ENROL and note.enrolling_since is None:
+        note = replace(note, enrolling_since=note.disabled_at)  # its time on the way in goes on
     note = replace(
-        worker.note,
+        note,
         disabled_at=pass_context.now,
         disabling=disabling,
         left_disabled=left,
         seen_disabled=already,
         empty_since=pass_context.now if already and worker.empty else None,
         enabled_at=None,
-        idle_since=None,
+        tried=None,
+        tried_at=None,
     )
     action = Disable(worker.worker.id, worker.name, reason)
     return WorkerStep(worker, _verdict(worker, "disable", reason), note, action)
