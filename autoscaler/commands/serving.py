@@ -69,11 +69,8 @@ from autoscaler.sge.jsv_setup import JsvFiles
 from autoscaler.sge.leases import Leases
 from autoscaler.sge.lookup import Lookup
 from autoscaler.sge.probe_hosts import ProbeHosts
-<<<<<<< HEAD
-from autoscaler.store.database import Role
-=======
 from autoscaler.sge.scheduler_words import ask_scheduler
->>>>>>> ea4b6cce (Ask the scheduler about jobs that fit on free hosts and do not start)
+from autoscaler.store.database import Role
 from autoscaler.store.identity import cell_secret
 from autoscaler.store.journal import OrderRecord
 from autoscaler.store.lock import hold, lock_directory
