@@ -70,7 +70,7 @@ class Throttled(ProviderError):
 class Refused(ProviderError):
     """Permanent: bad image, no permission, bad setting. Credentials that are not taken are `NotAuthenticated`.
 
-    The loop stops launching for this node array and reports it once.
+    The loop orders none of these buckets for this node array again until a person resumes, and reports it once.
     """
 
 

@@ -26,7 +26,7 @@ NOT_KNOWN = "default"
 """Region or subnet if no setting names one."""
 STARTED, TERMINATED = "Started", "Terminated"
 ACQUIRING, PREPARING, READY, TERMINATING, FAILED = "Acquiring", "Preparing", "Ready", "Terminating", "Failed"
-_NOT_TO_BE_HAD = frozenset({Code.BUCKET_BACKOFF, Code.BUCKET_UNAVAILABLE, Code.NODE_ARRAY_STOPPED})
+_NOT_TO_BE_HAD = frozenset({Code.BUCKET_BACKOFF, Code.BUCKET_REFUSED, Code.BUCKET_UNAVAILABLE, Code.NODE_ARRAY_STOPPED})
 NO_ID = re.compile(r"[^A-Za-z0-9_-]+")
 """Characters that the id of a placement group must not contain."""
 _LEAVING = frozenset({Phase.DRAINING, Phase.LEAVING, Phase.ENDING})

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from autoscaler.core.model.fleet import FailureKind
 from autoscaler.errors import NotFound, SettingsError
 from autoscaler.store.overrides import LogLevel, Verb
 from autoscaler.store.store import Store
@@ -101,6 +102,8 @@ def _resume(store: Store, who: str, at: float) -> Stored:
     ended = [_ENDED[verb] for verb in store.overrides.resume(who=who, at=at)]
     ended += ["the circuit breaker"] if memory.circuit_breaker is not None or memory.kills_stopped is not None else []
     ended += [f"the refusal of launches for {array}" for array in memory.stopped]
+    refused = {each.bucket.instance_type for each in memory.backoffs if each.kind is FailureKind.PERMANENT}
+    ended += [f"the refusal of {type_}" for type_ in sorted(refused)] if not memory.stopped else []
     ended += [f"protected mode of {name}" for name, array in memory.protected.items() if array.stopped is not None]
     message = f"ended: {', '.join(ended)}" if ended else "nothing was paused"
     return Stored(message, bool(ended), {"ended": ended})

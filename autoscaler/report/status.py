@@ -11,7 +11,7 @@ from autoscaler.core.cost.spending import Budget, BudgetAction, Spending, Whose
 from autoscaler.core.limits.budgets import LEVELS, level
 from autoscaler.core.limits.limits import HOUR
 from autoscaler.core.limits.protected_mode import Protection
-from autoscaler.core.model.fleet import LaunchFailure, OrderState
+from autoscaler.core.model.fleet import FailureKind, LaunchFailure, OrderState
 from autoscaler.core.model.memory import Backoff
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.policy import Policy
@@ -201,10 +201,8 @@ def status_pairs(document: Mapping[str, Any]) -> _Pairs:
     yield from _set_aside_pairs(document)
     for backoff in document["backoff"]:
         where = f" in {backoff['zone']}" if backoff["zone"] else ""
-        yield (
-            "back-off",
-            f"no {backoff['price_type']} {backoff['instance_type']}{where} until {instant_of(backoff['until'])}",
-        )
+        until = f"resumed: {backoff['message']}" if backoff["until"] is None else instant_of(backoff["until"])
+        yield "back-off", f"no {backoff['price_type']} {backoff['instance_type']}{where} until {until}"
     for reason in document["protected"]:
         yield "protected", reason["text"]
     for trouble in document["troubles"] if document["serving"] else ():
@@ -374,7 +372,7 @@ def _backoff_part(backoff: Backoff) -> dict[str, Any]:
         "instance_type": backoff.bucket.instance_type,
         "zone": backoff.bucket.zone or None,
         "price_type": backoff.bucket.price_type.value,
-        "until": _at(backoff.until),
+        "until": None if backoff.kind is FailureKind.PERMANENT else _at(backoff.until),
         "failures": backoff.failures,
         "message": backoff.message,
     }

@@ -55,8 +55,8 @@ def test_prospects_are_bounded_by_the_providers_availability() -> None:
         pytest.param(
             (a_bucket(XLARGE), a_failure(XLARGE, kind=FailureKind.PERMANENT)),
             {"hybrid": True},
-            Code.NODE_ARRAY_STOPPED,
-            id="stopped",
+            Code.BUCKET_REFUSED,
+            id="refused",
         ),
         pytest.param(
             (a_bucket(XLARGE, price=-1),),

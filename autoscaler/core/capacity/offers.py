@@ -12,7 +12,7 @@ from autoscaler.core.limits.backoff import backoff_of
 from autoscaler.core.limits.limits import Room, Usage, room_for
 from autoscaler.core.limits.price_types import other_price_type
 from autoscaler.core.model.cluster import Complex
-from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
+from autoscaler.core.model.fleet import Bucket, FailureKind, InstanceType, PriceType
 from autoscaler.core.model.memory import Backoff, ReportedType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -139,6 +139,8 @@ def _refusal(
     if bucket.available is not None and bucket.available <= 0:
         return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message="none left")
     backoff = backoff_of(bucket, backoffs, array)
+    if backoff is not None and backoff.kind is FailureKind.PERMANENT:
+        return because(Code.BUCKET_REFUSED, type=bucket.type.name, message=backoff.message)
     if backoff is not None:
         return because(
             Code.BUCKET_BACKOFF,

@@ -23,7 +23,14 @@ from autoscaler.core.constraints.ruleset import NONE_KEPT
 from autoscaler.core.demand.demand import PendingDemand, read_demand
 from autoscaler.core.demand.owners import seen_owners
 from autoscaler.core.hosts.load_reports import expected_back, track_silence
-from autoscaler.core.limits.backoff import backoffs_in_force, last_failures, stopped_arrays, without_retried_failures
+from autoscaler.core.limits.backoff import (
+    attributed,
+    backoffs_in_force,
+    last_failures,
+    refused_buckets,
+    stopped_arrays,
+    without_retried_failures,
+)
 from autoscaler.core.limits.budgets import no_launches, only_cheapest, over_budget
 from autoscaler.core.limits.launched import settled
 from autoscaler.core.limits.limits import Usage
@@ -183,7 +190,7 @@ def prepared(snapshot: Snapshot) -> Snapshot:
     with what they brought, hosts as rules, the configuration of queues and quotas have them.
     """
     snapshot = readable(snapshot)  # first, since all else reads these values
-    snapshot = settled(without_retried_failures(snapshot))
+    snapshot = settled(without_retried_failures(replace(snapshot, fleet=attributed(snapshot.fleet))))
     return with_host_limits(with_queue_instances(under_rules(snapshot)))
 
 
@@ -258,17 +265,19 @@ def _launch_context(
 ) -> LaunchContext:
     """What limits launches in this pass."""
     fleet, memory, policy, now = snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now
+    resumed_at = snapshot.overrides.resumed_at
+    refused = refused_buckets(memory, fleet.failures, resumed_at)
     return LaunchContext(
         policy,
         fleet.buckets,
-        backoffs_in_force(memory, fleet.failures, policy, now, came_up),
-        stopped_arrays(memory, fleet, policy, snapshot.overrides.resumed_at),
+        (*refused, *backoffs_in_force(memory, fleet.failures, policy, now, came_up)),
+        stopped_arrays(memory, fleet, policy, refused, resumed_at),
         memory.launches,
         snapshot.cluster.complexes,
         now,
         last_failures(fleet.orders, fleet.failures, memory.launches, now - policy.batch_delay),
         throttled=throttled(fleet, now),
-        resumed_at=snapshot.overrides.resumed_at,
+        resumed_at=resumed_at,
         reported=reported,
         only_cheapest=only_cheapest(policy, snapshot.spending),
     )

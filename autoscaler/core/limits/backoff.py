@@ -12,9 +12,13 @@ from typing import Protocol
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, FailureKind, Fleet, LaunchFailure, Order, OrderState
 from autoscaler.core.model.memory import Backoff, CameUp, Event, Memory
 from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.requests.instance_types import allowed_types
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.came_up import CAPACITY as _CAPACITY
 from autoscaler.core.workers.came_up import cleared
+
+FOR_GOOD = 4_102_444_800.0
+"""The end of a backoff that only a person ends: the year 2100."""
 
 
 def without_retried_failures(snapshot: Snapshot) -> Snapshot:
@@ -38,7 +42,7 @@ def backoffs_in_force(
     backoffs = {
         (backoff.bucket, backoff.kind): backoff
         for backoff in memory.backoffs
-        if backoff.until > now and not _over(backoff, successes)
+        if backoff.until > now and not _is_for_good(backoff) and not _over(backoff, successes)
     }
     for array in policy.node_arrays:
         for bucket, counted in _by_bucket(failures, array).items():
@@ -70,20 +74,56 @@ def _by_bucket(failures: Sequence[LaunchFailure], array: NodeArrayPolicy) -> dic
     return grouped
 
 
-def stopped_arrays(memory: Memory, fleet: Fleet, policy: Policy, resumed_at: float | None = None) -> Mapping[str, str]:
-    """Node arrays with the permanent error that stopped them, until a person resumes after it. An error of a dynamic
-    array stops no other array.
+def attributed(fleet: Fleet) -> Fleet:
+    """The same with each failure laid to the node array of its order. Most clouds sell to all arrays alike, so that
+    their buckets name none; what one array's order met says nothing of the settings, image and rights of another.
+    """
+    arrays = {order.id: order.node_array for order in fleet.orders}
+    failures = tuple(
+        replace(each, bucket=replace(each.bucket, node_array=arrays[each.order_id]))
+        if each.bucket.node_array == ANY and each.order_id in arrays
+        else each
+        for each in fleet.failures
+    )
+    return fleet if failures == tuple(fleet.failures) else replace(fleet, failures=failures)
+
+
+def refused_buckets(memory: Memory, failures: Sequence[LaunchFailure], resumed_at: float | None) -> tuple[Backoff, ...]:
+    """Buckets that their provider refused for good, until a person resumes after that."""
+    since = float("-inf") if resumed_at is None else resumed_at
+    refused = (
+        {} if since >= memory.failures_seen else {each.bucket: each for each in memory.backoffs if _is_for_good(each)}
+    )
+    for failure in failures:
+        if failure.kind is FailureKind.PERMANENT and failure.at > since:
+            refused[failure.bucket] = Backoff(failure.bucket, FOR_GOOD, 1, failure.kind, failure.message, failure.at)
+    return tuple(refused[bucket] for bucket in sorted(refused))
+
+
+def stopped_arrays(
+    memory: Memory, fleet: Fleet, policy: Policy, refused: Sequence[Backoff], resumed_at: float | None = None
+) -> Mapping[str, str]:
+    """Node arrays whose provider refused for good all that they may order, with what it said last, until a person
+    resumes after that.
     """
     resumed = resumed_at is not None and resumed_at >= memory.failures_seen
     stopped = {} if resumed else dict(memory.stopped)
-    ordered = {order.id: order.node_array for order in fleet.orders}
-    for failure in fleet.failures:
-        if failure.kind == FailureKind.PERMANENT and failure.at > memory.failures_seen:
-            own = policy.node_array(ordered.get(failure.order_id, ""))
-            names = [array.name for array in policy.node_arrays if array.takes(failure.bucket)]
-            names = [own.name] if own is not None and own.extends is not None else names
-            stopped.update(dict.fromkeys(names, failure.message))
+    for array in policy.node_arrays if refused else ():
+        types = allowed_types(array, fleet.buckets)
+        offered = [
+            bucket
+            for bucket in fleet.buckets
+            if array.takes(bucket.key) and bucket.type.name in types and bucket.key.price_type in array.price_types
+        ]
+        found = [backoff_of(bucket, refused, array) for bucket in offered]
+        said = [each for each in found if each is not None]
+        if said and len(said) == len(found):
+            stopped[array.name] = max(said, key=lambda each: each.failed_at or 0.0).message
     return stopped
+
+
+def _is_for_good(backoff: Backoff) -> bool:
+    return backoff.kind is FailureKind.PERMANENT
 
 
 def last_failures(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from autoscaler.core.actions import Hold, Kill
-from autoscaler.core.model.fleet import Ending, Worker
+from autoscaler.core.model.fleet import Ending, FailureKind, Worker
 from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -106,9 +106,14 @@ def _refused(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """Buckets that failed so often that they are in backoff."""
     for backoff in observed.plan.memory.backoffs:
         kind, price_type, zone = backoff.bucket.instance_type, backoff.bucket.price_type.value, backoff.bucket.zone
+        stopped, array = observed.plan.memory.stopped, backoff.bucket.node_array
+        if backoff.kind is FailureKind.PERMANENT and (array in stopped or (stopped and not array)):
+            continue  # told as a whole
         reason = because(
             Code.BUCKET_BACKOFF, type=kind, until_at=backoff.until, failures=backoff.failures, message=backoff.message
         )
+        if backoff.kind is FailureKind.PERMANENT:
+            reason = because(Code.BUCKET_REFUSED, type=kind, message=backoff.message)
         yield Cause(" ".join(filter(None, (kind, price_type, zone))), reason)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoscaler.core.model.fleet import Bucket, BucketKey, FailureKind, LaunchFailure, Worker
+from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, FailureKind, LaunchFailure, Worker
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.errors import LockHeld, NotObservable
 from autoscaler.providers.interface import (
@@ -162,9 +162,14 @@ def _failures(
     record: OrderRecord, shortfalls: Sequence[tuple[BucketKey, ProviderError]], at: float
 ) -> list[LaunchFailure]:
     return [
-        LaunchFailure(key, at, _kind(error), str(error), record.id, retry_at=_retry_at(error, at))
+        LaunchFailure(_of_array(key, record), at, _kind(error), str(error), record.id, retry_at=_retry_at(error, at))
         for key, error in shortfalls
     ]
+
+
+def _of_array(key: BucketKey, record: OrderRecord) -> BucketKey:
+    """The bucket as the order's node array had it: of a cloud that sells to all arrays alike, it names none."""
+    return key if key.node_array != ANY else replace(key, node_array=record.node_array)
 
 
 def _retry_at(error: ProviderError, at: float) -> float | None:

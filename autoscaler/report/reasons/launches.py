@@ -61,6 +61,11 @@ ROWS = {
         remedy="It failed too often: wait, allow other types, or lower "
         "`CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY`; `sge-autoscaler retry` tries it again at once.",
     ),
+    Code.BUCKET_REFUSED: ReasonRow(
+        "{type} is refused until resumed: {message}",
+        remedy="The provider refused it for good: fix the cause that it names, then `sge-autoscaler resume`.",
+        needs_person=True,
+    ),
     Code.BUCKET_NOT_ALLOWED: ReasonRow(
         "[{price_type} ]{type} is not allowed in this node array",
         remedy="Settings leave it out: instance type, family, cores a worker, price type.",
