@@ -18,8 +18,6 @@ from autoscaler.sge.admin import Administrator
 from autoscaler.sge.qconf import read_attributes, read_names
 
 PREFIX = "sge-autoscaler-lease"
-FREE = "nobody"
-"""Holder of a lease that was given back."""
 _NAME = re.compile(rf"{PREFIX}\.([1-9]\d{{0,8}})")
 _ENTRY = re.compile(r"(\w+)=(.*)")
 _ODD = re.compile(r"[^A-Za-z0-9_.-]")
@@ -31,7 +29,7 @@ class Lease:
 
     number: int
     holder: str
-    """Identifies the holder; FREE: nobody has it."""
+    """Identifies the holder."""
     host: str = ""
     user: str = ""
     pid: int = 0
@@ -49,16 +47,17 @@ class Leases:
     def __init__(self, administrator: Administrator) -> None:
         self._administrator = administrator
 
-    def newest(self) -> int:
-        """The highest existing number; 0: nobody has ever held the lease."""
-        return max(self._numbers(), default=0)
+    def numbers(self) -> list[int]:
+        """Those that exist; none: nobody has the lease."""
+        names = read_names(self._administrator.show("-sul"))
+        return [int(found[1]) for name in names if (found := _NAME.fullmatch(name))]
 
     def read(self, number: int) -> Lease | None:
         """One lease by its number; None: it does not exist (any more)."""
         try:
             text = self._administrator.show("-su", _name(number))
         except GridEngineNotObservable:
-            if number in self._numbers():
+            if number in self.numbers():
                 raise
             return None
         entries = read_attributes(text).get("entries", "").replace(",", " ").split()
@@ -91,13 +90,9 @@ class Leases:
 
     def drop_before(self, number: int) -> None:
         """Delete older ones than this."""
-        for older in self._numbers():
+        for older in self.numbers():
             if older < number:
                 self.drop(older)
-
-    def _numbers(self) -> list[int]:
-        names = read_names(self._administrator.show("-sul"))
-        return [int(found[1]) for name in names if (found := _NAME.fullmatch(name))]
 
 
 def _name(number: int) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from autoscaler.engine.cell_lease import EXPIRES, RENEW, VALID, CellLease, own_lease
 from autoscaler.errors import AutoscalerError, CommandNotStarted, GridEngineRefused, LockHeld, NotObservable
-from autoscaler.sge.leases import FREE, Lease
+from autoscaler.sge.leases import Lease
 from autoscaler.supervised import troubles
 from tests.deadlines import wait_for
 from tests.leases import ANNA, BEN, LeaseStoreContract, MemoryLeases
@@ -30,8 +30,8 @@ class Machines:
     leases: MemoryLeases = field(default_factory=MemoryLeases)
     now: float = 0.0
 
-    def autoscaler(self, own: Lease, ahead: float = 0.0) -> CellLease:
-        return CellLease(self.leases, own, clock=lambda: self.now + ahead)
+    def autoscaler(self, own: Lease, ahead: float = 0.0, minute: int = 1) -> CellLease:
+        return CellLease(self.leases, own, clock=lambda: self.now + ahead, minute=lambda: minute)
 
 
 def acts(lease: CellLease) -> bool:
@@ -121,11 +121,23 @@ def test_the_next_process_on_the_same_machine_does_not_wait(machines: Machines) 
     assert acts(machines.autoscaler(replace(ANNA, pid=12)))
 
 
-def test_an_ending_holder_releases_the_lease(machines: Machines) -> None:
+def test_an_ending_holder_leaves_no_lease_behind(machines: Machines) -> None:
     with machines.autoscaler(ANNA).kept() as lease:
         lease.check()
-    held = next(iter(machines.leases.kept.values())).holder
-    assert (held, acts(machines.autoscaler(BEN))) == (FREE, True)
+    left = dict(machines.leases.kept)
+    assert (left, acts(machines.autoscaler(BEN))) == ({}, True)
+
+
+def test_a_holder_that_returns_late_never_renews_the_lease_of_a_later_one(machines: Machines) -> None:
+    """Between the two nobody had the lease, so that its numbers began anew."""
+    late, between, later = (machines.autoscaler(own, minute=at) for own, at in ((ANNA, 7), (BEN, 8), (BEN, 9)))
+    late.check()
+    acts(between)
+    machines.now += EXPIRES
+    between.check()
+    between._give_back()
+    later.check()
+    assert (acts(late), acts(later)) == (False, True)
 
 
 def test_a_deleted_lease_is_taken_again(machines: Machines) -> None:
@@ -150,13 +162,16 @@ def test_without_permission_to_keep_a_lease_passes_continue_with_one_warning(
     assert "must be manager" in caplog.text
 
 
+@pytest.mark.parametrize("minutes", ((1, 1), (1, 2), (2, 1)))
 @pytest.mark.parametrize("died", (False, True), ids=("free", "expired"))
 @pytest.mark.parametrize("moment", range(12))
-def test_at_most_one_of_two_acts_whenever_the_other_interferes(machines: Machines, moment: int, died: bool) -> None:
+def test_at_most_one_of_two_acts_whenever_the_other_interferes(
+    machines: Machines, moment: int, died: bool, minutes: tuple[int, int]
+) -> None:
     """Before each call of the one the other makes a whole step; the first holder may return then, too."""
     old = machines.autoscaler(replace(ANNA, holder="c3", pid=33))
     old.check()
-    one, other = machines.autoscaler(ANNA), machines.autoscaler(BEN)
+    one, other = machines.autoscaler(ANNA, minute=minutes[0]), machines.autoscaler(BEN, minute=minutes[1])
     if died:
         acts(one), acts(other)
         machines.now += EXPIRES

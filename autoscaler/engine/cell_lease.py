@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from autoscaler.errors import AutoscalerError, CommandError, GridEngineRefused, LockHeld, NotObservable
-from autoscaler.sge.leases import FREE, Lease
+from autoscaler.sge.leases import Lease
 from autoscaler.supervised import supervised
 
 RENEW = 20.0
@@ -39,7 +39,7 @@ Done = TypeVar("Done")
 class LeaseStore(Protocol):
     """`autoscaler.sge.leases.Leases`."""
 
-    def newest(self) -> int: ...
+    def numbers(self) -> list[int]: ...
     def read(self, number: int) -> Lease | None: ...
     def add(self, lease: Lease) -> bool: ...
     def put(self, lease: Lease) -> bool: ...
@@ -78,6 +78,8 @@ class CellLease:
     ring: Callable[[], None] = lambda: None
     """Wakes the loop when the lease is lost."""
     clock: Callable[[], float] = since_boot
+    minute: Callable[[], int] = lambda: int(time.time() / 60)
+    """The first number where there is none: higher than any that a process of an earlier minute still believes in."""
     _held: Lease | None = None
     _renewed_at: float = 0.0
     _seen: Lease | None = None
@@ -160,7 +162,7 @@ class CellLease:
         assert self._held is not None
         began, renewed = self.clock(), replace(self._held, beat=self._held.beat + 1)
         there = self.store.put(renewed)
-        newest = self.store.newest()
+        newest = max(self.store.numbers(), default=0)
         if newest > self._held.number:
             self._lose(newest)
         elif there:
@@ -171,17 +173,17 @@ class CellLease:
     def _lose(self, number: int) -> None:
         other = self.store.read(number)
         self._held = None
-        if other is None or self._free(other):
+        if other is None or self._ended(other):
             return  # the other one is gone, too
         self._lost = LockHeld(f"another autoscaler has taken this cell over: {other.who}")
         raise self._lost
 
     def _try(self) -> None:
-        """Take the lease if it is free, ours, or has not changed for long enough."""
-        number, now = self.store.newest(), self.clock()
+        """Take the lease if nobody has it, it is ours, or it has not changed for long enough."""
+        number, now = max(self.store.numbers(), default=0), self.clock()
         found = self.store.read(number) if number else None
-        if found is None or self._free(found):
-            self._take(number + 1, found)
+        if found is None or self._ended(found):
+            self._take(max(number + 1, self.minute()), found)
             return
         if self._seen is None or self._seen.number != found.number:
             self._seen, self._since = found, now
@@ -191,10 +193,9 @@ class CellLease:
             log.warning("the lease of %s has expired: this autoscaler serves the cell now", found.who)
             self._take(number + 1, found)
 
-    def _free(self, found: Lease) -> bool:
-        """Given back, or of an ended process of ours: a deleted lock keeps nobody away."""
-        ours = found.holder == self.own.holder
-        return found.holder == FREE or (ours and (found.pid == self.own.pid or not _lives(found.pid)))
+    def _ended(self, found: Lease) -> bool:
+        """Of an ended process of ours: a deleted lock keeps nobody away."""
+        return found.holder == self.own.holder and (found.pid == self.own.pid or not _lives(found.pid))
 
     def _take(self, number: int, before: Lease | None) -> None:
         began, wanted = self.clock(), replace(self.own, number=number, beat=0)
@@ -206,20 +207,22 @@ class CellLease:
             log.warning("no lease, so an autoscaler on another machine could serve this cell as well: %s", error)
             return
         still = self.store.read(before.number) if before is not None else None
-        if self.store.newest() != number or (still is not None and still != before):
-            self.store.drop(number)  # the holder before is alive, or yet another was faster
+        # Those below the one before were left by a process that was killed while it took the lease.
+        others = {each for each in self.store.numbers() if before is None or each > before.number} - {number}
+        if others or (still is not None and still != before):
+            self.store.drop(number)  # the holder before is alive, or yet another takes it
             self._seen = None
             return
         self._held, self._renewed_at, self._seen = wanted, began, None
         self.store.drop_before(number)
 
     def _give_back(self) -> None:
-        """The next holder need not wait for it to expire."""
+        """Delete it: the next holder need not wait for it to expire, and nothing of us stays in the cell."""
         with self._guard:
             held, self._held = self._held, None
             if held is not None:
                 with contextlib.suppress(AutoscalerError):
-                    self.store.put(replace(held, holder=FREE, beat=held.beat + 1))
+                    self.store.drop(held.number)
 
 
 def _lives(pid: int) -> bool:
