@@ -29,6 +29,8 @@ from autoscaler.providers.interface import (
     Chooses,
     HasCallBudget,
     HasConsole,
+    HasInterruptions,
+    HasTroubles,
     Launched,
     LaunchOrder,
     NotAuthenticated,
@@ -56,6 +58,10 @@ class Fault(StrEnum):
     """Every launch meets a rate limit that outlasts the provider's own backoff."""
     REFUSED = "refused"
     """Every launch is refused for good: no permission, no such image."""
+    ADVICE = "advice"
+    """Every call is refused whose answer decisions can do without: notices, prices, quotas, power states."""
+    LONG_PAUSE = "long_pause"
+    """Every launch meets a rate limit, and the cloud asks for a pause of twenty minutes."""
     CREDENTIALS = "credentials"
     """No launch is accepted for the credentials that it is requested with, which are being renewed."""
     UNREACHABLE = "unreachable"
@@ -461,6 +467,34 @@ class ProviderContract:
         provider, _ = self.at_fault(plane, Fault.UNREACHABLE)
         with pytest.raises(Unreachable):
             provider.workers()
+
+    def test_a_source_of_advice_that_refuses_fails_alone_and_is_told(self, plane: ControlPlane) -> None:
+        """Without notices, prices or quotas workers are listed, ordered and ended all the same."""
+        provider, order = self.at_fault(plane, Fault.ADVICE)
+        ids = set(provider.launch(order).ids)
+        self.until(plane, lambda: _existing(provider) == ids)
+        assert list(provider.buckets())
+        if isinstance(provider, HasInterruptions):
+            assert list(provider.interruptions()) == []
+        provider.terminate(sorted(ids))
+        self.until(plane, lambda: not _existing(provider))
+        assert not isinstance(provider, HasTroubles) or provider.troubles()
+
+    def test_a_pause_that_the_cloud_asks_for_stops_only_calls_of_that_kind(self, plane: ControlPlane) -> None:
+        self.possible(plane, Fault.LONG_PAUSE)
+        provider = plane.connect(CELL)
+        ids = set(provider.launch(self.order(provider)).ids)
+        self.until(plane, lambda: _existing(provider) == ids)
+        order = self.order(provider)
+        plane.inject(Fault.LONG_PAUSE)
+        provider = plane.connect(CELL)
+        for _ in range(2):
+            with pytest.raises(Throttled):
+                provider.launch(order)
+        assert _existing(provider) == ids
+        provider.terminate(sorted(ids))
+        self.until(plane, lambda: not _existing(provider))
+        assert not isinstance(provider, HasTroubles) or provider.troubles()
 
     def test_an_unreadable_answer_fails_the_listing(self, plane: ControlPlane) -> None:
         if Fault.MALFORMED not in plane.cannot:

@@ -22,6 +22,7 @@ __all__ = [
     "HasCatalog",
     "HasConsole",
     "HasInterruptions",
+    "HasTroubles",
     "Interruption",
     "LaunchOrder",
     "Launched",
@@ -244,6 +245,8 @@ class CallBudget:
     """Of these, those that the cloud answered with "too many calls"."""
     waited_s: float = 0.0
     """Seconds that calls waited for their turn, all together."""
+    paused: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Kinds of calls that the cloud asked to pause, each with the seconds that are left."""
 
 
 @runtime_checkable
@@ -252,6 +255,15 @@ class HasCallBudget(Protocol):
 
     def call_budget(self) -> CallBudget:
         """At this moment. Makes no call to the cloud."""
+        ...
+
+
+@runtime_checkable
+class HasTroubles(Protocol):
+    """A provider with sources that it can do without, as by `providers.advice`."""
+
+    def troubles(self) -> Mapping[str, str]:
+        """Which of them fail now, and what calls pause: by source, why. Makes no call to the cloud."""
         ...
 
 

@@ -33,6 +33,8 @@ from autoscaler.providers.sending import NotingAdapter, nothing_sent, was_sent
 LARGEST_ANSWER = 256 * 1024 * 1024
 """Limit of an answer in bytes: a listing of 100,000 nodes has about a tenth of that."""
 _PIECE = 65536
+_NUMBER = re.compile(r"(?<![^/])\d+(?![^/])")
+"""A number as a segment of a path: the same call of another thing."""
 _WORDS = 400
 """Characters of a server's own words that a message contains."""
 _TOO_MANY, _SERVER_ERROR = 429, 500
@@ -144,16 +146,16 @@ class Rest:
         patience = deadline or Deadline(self.limits.total)
         may_repeat = method == "GET" if repeat is None else repeat
         what = f"{method} {self.base}/{path.lstrip('/')}"
-        uncertain_jobs = False
+        may_have_arrived = False
 
         def attempt() -> Answer:
-            nonlocal uncertain_jobs
+            nonlocal may_have_arrived
             try:
                 answer = self._once(method, what, params, body, patience)
             except _Lost as lost:
-                uncertain_jobs = uncertain_jobs or lost.arrived
+                may_have_arrived = may_have_arrived or lost.arrived
                 raise
-            uncertain_jobs = uncertain_jobs or answer.status >= _SERVER_ERROR
+            may_have_arrived = may_have_arrived or answer.status >= _SERVER_ERROR
             if answer.status in accept:
                 return answer
             if answer.status == _TOO_MANY:
@@ -168,12 +170,12 @@ class Rest:
             reraise=True,
         )
         try:
-            return retrying(lambda: self.rate_limiter.call(attempt))
+            return retrying(lambda: self.rate_limiter.call(attempt, f"{method} {_NUMBER.sub('*', path)}"))
         except _Lost as lost:
             raise Unreachable(str(lost)) from None
         except (_Failed, Throttled) as failure:
             error = failure.error() if isinstance(failure, _Failed) else failure
-            if uncertain_jobs and method != "GET" and not isinstance(error, Unreachable):
+            if may_have_arrived and method != "GET" and not isinstance(error, Unreachable):
                 raise Unreachable(f"an earlier try of this call may have arrived: {error}") from None
             raise error from None
 

@@ -23,7 +23,7 @@ from autoscaler.core.snapshot import Plan
 from autoscaler.engine.observe import LocalZone, Observer, list_all
 from autoscaler.errors import GridEngineNotObservable, NotObservable, ProviderNotObservable
 from autoscaler.process import Completed
-from autoscaler.providers.interface import LaunchOrder, Throttled
+from autoscaler.providers.interface import LaunchOrder, Throttled, Unreachable
 from autoscaler.sge.notices import COMPLEX
 from autoscaler.store.journal import Result
 from tests.sge.printed import host, qhost
@@ -297,3 +297,23 @@ def test_a_worker_listed_on_two_pages_is_one_worker(world: World, monkeypatch: p
     twice = [*watching.provider.workers(), *watching.provider.workers()]
     monkeypatch.setattr(watching.provider, "workers", lambda: twice)
     assert [worker.id for worker in list_all(watching.provider).workers] == ["fake-000001", "fake-000002"]
+
+
+@pytest.mark.parametrize("error", (Unreachable("no right"), Throttled("too many calls"), KeyError("UpdateTime")))
+def test_interruption_notices_fail_alone_and_are_told(world: World, error: Exception) -> None:
+    """Those of the last listing stand; workers and buckets are read all the same."""
+    world.cloud.machines.clear()
+    watching = observer(world)
+    notice = Interruption("fake-1", 10.0, "terminate")
+    answers = iter(([notice], error))
+
+    def interruptions() -> Sequence[Interruption]:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    watching.provider.interruptions = interruptions  # type: ignore[attr-defined]
+    before, after = (watching.observe().snapshot.fleet for _ in range(2))
+    assert (before.interruptions, after.interruptions) == ((notice,), (notice,))
+    assert list(watching.troubles()) == ["fake: interruption notices"]

@@ -205,6 +205,7 @@ class Loop:
     may_come: str = ""
     """After a stop that is fulfilled: the machines that no listing showed in time; '' if there are none."""
     _awaited: list[str] = field(default_factory=list)
+    _unadvised: Mapping[str, str] = field(default_factory=dict)
     _events: Wakes | None = None
     _troubles: tuple[str, ...] = ()
     """What an operator should know, as of the last pass."""
@@ -367,7 +368,17 @@ class Loop:
                 log.warning(trouble)
         if before and not found:
             log.info("Grid Engine is observed as usual again")
-        self._troubles = (*self._slowed, *failed_threads())
+        self._troubles = (*self._slowed, *self._report_advice(), *failed_threads())
+
+    def _report_advice(self) -> list[str]:
+        """What the provider cannot say now; each source is logged when that begins, and when it is over."""
+        before, self._unadvised = self._unadvised, self.observer.troubles()
+        for source, why in self._unadvised.items():
+            if source not in before:
+                log.warning("%s: %s", source, why)
+        for source in before.keys() - self._unadvised.keys():
+            log.info("%s: as usual again", source)
+        return [f"{source}: {why}" for source, why in self._unadvised.items()]
 
     @property
     def _poll(self) -> float:

@@ -32,7 +32,8 @@ from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.spending import SpendingReader
 from autoscaler.errors import NotObservable, ProviderNotObservable
 from autoscaler.process import Runner
-from autoscaler.providers.interface import HasInterruptions, Provider, ProviderError
+from autoscaler.providers.advice import Advice
+from autoscaler.providers.interface import HasInterruptions, HasTroubles, Provider, ProviderError
 from autoscaler.sge.cluster import Outputs, cluster_from, read_outputs
 from autoscaler.sge.notices import reported_notices
 from autoscaler.sge.qstat import ListingReader
@@ -59,14 +60,19 @@ class Listing:
     interruptions: tuple[Interruption, ...] = ()
 
 
-def list_all(provider: Provider) -> Listing:
-    """Ask the provider for everything; one failed call fails the whole listing. Raises ProviderError.
+def list_all(provider: Provider, advice: Advice | None = None, last: Sequence[Interruption] = ()) -> Listing:
+    """Ask the provider for everything; a failed call for workers or buckets fails the whole listing. Raises
+    ProviderError. Interruption notices fail alone: then those of the `last` listing stand.
 
     Pages that shift while they are read may list a worker twice: the later entry counts.
     """
-    notices = tuple(provider.interruptions()) if isinstance(provider, HasInterruptions) else ()
+    notices: Sequence[Interruption] = ()
+    if isinstance(provider, HasInterruptions):
+        notices = (advice or Advice()).read(
+            "interruption notices", lambda: tuple(provider.interruptions()), tuple(last)
+        )
     workers = {worker.id: worker for worker in provider.workers()}
-    return Listing(tuple(workers.values()), tuple(provider.buckets()), notices)
+    return Listing(tuple(workers.values()), tuple(provider.buckets()), tuple(notices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,9 @@ class Observer:
     """Brings new evidence into the store; missing evidence is no error. Raises StateNotKept."""
     ask_scheduler: Callable[[Sequence[int], float], Mapping[int, SchedulerSays]] | None = None
     """Asks the scheduler why jobs that fit do not start; None: for those who only show."""
+    _advice: Advice = field(default_factory=Advice, init=False)
+    _notices: tuple[Interruption, ...] = field(default=(), init=False)
+    """Those of the last listing."""
     _spending: SpendingReader | None = field(default=None, init=False)
     _listing: Future[Listing] | None = field(default=None, init=False)
     _configuration: ConfigurationReader = field(default_factory=ConfigurationReader, init=False)
@@ -134,6 +143,7 @@ class Observer:
             listings=self._listings,
         )
         listed = self._end_listing(listing, began)
+        self._notices = listed.interruptions
         read = self.stopwatch()
         # After the listing: an order that is answered meanwhile then has ids that are not in the listing, and still
         # counts.
@@ -164,6 +174,12 @@ class Observer:
             snapshot = self.policies(snapshot, policy)
         parse = timings["parse"] + parsed - read
         return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})
+
+    def troubles(self) -> dict[str, str]:
+        """What of the provider's advice fails, and which of its calls pause: by source, why."""
+        provider = self.provider
+        own = provider.troubles() if isinstance(provider, HasTroubles) else {}
+        return {f"{provider.name}: {source}": why for source, why in {**self._advice.troubles(), **own}.items()}
 
     def _memory(self, overrides: Overrides) -> Memory:
         """The memory of the last pass; a later command of a person releases a circuit breaker in it."""
@@ -227,7 +243,7 @@ class Observer:
             raise ProviderNotObservable(
                 f"{self.provider.name} has still not answered an earlier listing; nothing was decided"
             )
-        self._listing = self.executor(lambda: list_all(self.provider), "provider-listing")
+        self._listing = self.executor(lambda: list_all(self.provider, self._advice, self._notices), "provider-listing")
         return self._listing
 
     def _end_listing(self, listing: Future[Listing], began: float) -> Listing:

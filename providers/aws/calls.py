@@ -60,7 +60,7 @@ class Calls:
                 raise Unreachable(f"{operation}: the answer is not from EC2; perhaps a proxy answered")
             return answer
 
-        return self.rate_limiter.call(ask)
+        return self.rate_limiter.call(ask, operation)
 
     def pages(self, operation: str, key: str, *, service: str = "ec2", **parameters: Any) -> Iterator[Any]:
         """Every entry under `key` of all pages; an error on any page is an error of the whole.

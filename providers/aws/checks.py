@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from autoscaler.core.model.fleet import Bucket, PriceType
 from autoscaler.providers.aws.calls import Calls
-from autoscaler.providers.aws.errors import UNAUTHORIZED, WouldSucceed
+from autoscaler.providers.aws.errors import UNAUTHORIZED, MachineUnknown, WouldSucceed
 from autoscaler.providers.aws.market import Market
 from autoscaler.providers.aws.orders import Place, fleet_request, fleet_template, places, run_request
 from autoscaler.providers.aws.settings import AwsSettings
@@ -61,12 +62,43 @@ def problems(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> 
         "CP_CAP_AUTOSCALE_AWS_CATALOG: `sge-autoscaler catalog refresh`",
     )
     yield from _placement_groups(calls, settings)
-    if settings.event_queue is not None:
-        queue: dict[str, Any] = {"QueueUrl": settings.event_queue, "AttributeNames": ["QueueArn"]}
-        yield from _tried(
-            lambda: calls.ask("get_queue_attributes", service="sqs", **queue), "reading the event queue", fatal=False
-        )
+    yield from _queue(calls, settings)
+    yield from _rights(calls)
     yield from _dry_runs(calls, settings, market, cell)
+
+
+def _queue(calls: Calls, settings: AwsSettings) -> Iterator[Problem]:
+    """Of the queue of events: its name, and the right to receive. No message is hidden or deleted."""
+    if settings.event_queue is None:
+        return
+    queue: dict[str, Any] = {"QueueUrl": settings.event_queue}
+    named = lambda: calls.ask("get_queue_attributes", service="sqs", AttributeNames=["QueueArn"], **queue)  # noqa: E731
+    failed = list(_tried(named, "reading the event queue", fatal=False))
+    yield from failed
+    if not failed:
+        one: dict[str, Any] = {**queue, "MaxNumberOfMessages": 1, "VisibilityTimeout": 0, "WaitTimeSeconds": 0}
+        received = lambda: calls.ask("receive_message", service="sqs", **one)  # noqa: E731
+        yield from _tried(received, "receiving events of the queue", fatal=False)
+
+
+NO_MACHINE = "i-00000000000000000"
+"""An id that no machine has: EC2 checks the right first."""
+
+
+def _rights(calls: Calls) -> Iterator[Problem]:
+    """Each call that is not part of a launch, as a dry run. Only a missing right counts: there is nothing to act on."""
+    needed: tuple[tuple[str, str, bool, dict[str, Any]], ...] = (
+        ("describe_instances", "listing workers", True, {}),
+        ("terminate_instances", "ending a worker", True, {"InstanceIds": [NO_MACHINE]}),
+        ("describe_spot_instance_requests", "reading notices of spot machines", False, {}),
+        ("get_console_output", "reading the console of a worker that never joined", False, {"InstanceId": NO_MACHINE}),
+        ("describe_spot_price_history", "reading spot prices", False, {}),
+    )
+    for operation, what, fatal, given in needed:
+        asked = partial(calls.ask, operation, DryRun=True, **given)
+        for problem in _tried(asked, what, fatal=fatal):
+            if UNAUTHORIZED in problem.what:
+                yield problem
 
 
 def _dry_runs(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> Iterator[Problem]:
@@ -139,6 +171,8 @@ def _tried(ask: Callable[[], object], what: str, *, fatal: bool = True) -> Itera
         yield Problem(
             f"{what} of the smallest type would fail now: {error}", "allow other types or zones as well", False
         )
+    except MachineUnknown:
+        return
     except ProviderError as error:
         yield Problem(f"{what} would fail: {error}", _remedy(error, "correct the setting that it names"), fatal)
 

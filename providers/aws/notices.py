@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+from autoscaler.providers.advice import Advice
 from autoscaler.providers.aws.calls import Calls
 from autoscaler.providers.interface import Interruption
 
@@ -24,6 +26,7 @@ MOST_MESSAGES = 10
 """The most messages of one SQS call."""
 LISTED_WITHIN = 600.0
 """Seconds for which a notice of a machine that no listing shows yet is kept: it may be new."""
+REQUESTS = "states of spot requests"
 ROUNDS = 20
 """This many batches of messages are read in one observation; the rest waits for the next."""
 
@@ -36,6 +39,7 @@ class Notices:
 
     calls: Calls
     queue: str | None = None
+    advice: Advice = field(default_factory=Advice)
     clock: Callable[[], float] = time.monotonic
     _told: dict[tuple[str, str], Interruption] = field(default_factory=dict)
     _first_told: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -43,13 +47,15 @@ class Notices:
     """Receipts of messages that an earlier observation has reported."""
 
     def of_workers(self, spot: Collection[str], living: Collection[str]) -> Sequence[Interruption]:
-        """Notices that hold for `living` workers, of which `spot` are spot machines. Raises ProviderError."""
-        if self.queue is not None:
-            self._delete(self.queue)
-        for notice in self._of_requests() if spot else ():
+        """Notices that hold for `living` workers, of which `spot` are spot machines. Each source fails alone."""
+        if queue := self.queue:
+            self.advice.read("deleting events of the queue", partial(self._delete, queue), None)
+        self.advice.forget(REQUESTS)
+        found = self.advice.read(REQUESTS, lambda: tuple(self._of_requests()), ()) if spot else ()
+        for notice in found:
             self._note(notice)
-        if self.queue is not None:
-            self._receive(self.queue)
+        if queue := self.queue:
+            self.advice.read("events of the queue", partial(self._receive, queue), None)
         now = self.clock()
         kept = {
             key
@@ -79,7 +85,9 @@ class Notices:
             status = request.get("Status", {})
             kind, worker_id = MARKED.get(status.get("Code", "")), request.get("InstanceId")
             if kind is not None and worker_id:
-                yield Interruption(worker_id, status["UpdateTime"].timestamp() + WARNING, kind)
+                # Some requests have no time: then the warning counts from now.
+                updated = status.get("UpdateTime")
+                yield Interruption(worker_id, (updated.timestamp() if updated else time.time()) + WARNING, kind)
 
     def _receive(self, queue: str) -> None:
         """Each batch is noted at once: what a later call does not answer loses none of it."""

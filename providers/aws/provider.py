@@ -210,6 +210,9 @@ class AwsProvider:
     def call_budget(self) -> CallBudget:
         return self.calls.rate_limiter.budget()
 
+    def troubles(self) -> Mapping[str, str]:
+        return {**self.notices.advice.troubles(), **self.calls.rate_limiter.troubles()}
+
     def check(self) -> Sequence[Problem]:
         return list(problems(self.calls, self.settings, self.market, self.cell))
 

@@ -59,8 +59,10 @@ class Calls:
                 self._client = self._made()
             return self._client
 
-    def ask(self, what: str, call: Callable[[ComputeManagementClient], Answer]) -> Answer:
-        """One call's answer. Raises the errors of `interface` and of `azure.errors`."""
+    def ask(self, what: str, call: Callable[[ComputeManagementClient], Answer], kind: str = "") -> Answer:
+        """One call's answer. `kind`: which calls Azure limits together; '' is `what`. Raises the errors of `interface`
+        and of `azure.errors`.
+        """
         client = self.client
 
         def ask() -> Answer:
@@ -71,7 +73,7 @@ class Calls:
             except (ValueError, TypeError, AttributeError) as error:
                 raise Unreachable(f"{what}: the answer cannot be understood: {error}") from error
 
-        return self.rate_limiter.call(ask)
+        return self.rate_limiter.call(ask, kind or what)
 
     def pages(self, what: str, listing: Callable[..., Any]) -> list[Record]:
         """Every record of all pages, as Azure wrote it; an error on any page is an error of the whole.
@@ -92,7 +94,9 @@ class Calls:
         """A machine of the resource group by its name, even one that is not ours; None: there is none."""
         group = self.settings.resource_group
         try:
-            return self.ask(f"looking at {name}", lambda client: client.virtual_machines.get(group, name))
+            return self.ask(
+                f"looking at {name}", lambda client: client.virtual_machines.get(group, name), "looking at machines"
+            )
         except MachineUnknown:
             return None
 
@@ -144,7 +148,7 @@ class Calls:
                 raise HttpResponseError(response=response, error_format=ARMErrorFormat)
             return response.json()
 
-        return self.ask(f"{method} {path}", send)
+        return self.ask(f"{method} {path}", send, f"{method} {_resource_type(path)}")
 
     def _made(self) -> ComputeManagementClient:
         endpoint = self.settings.endpoint
@@ -164,6 +168,12 @@ class Calls:
             user_agent="sge-autoscaler",
             **options,
         )
+
+
+def _resource_type(path: str) -> str:
+    """`Microsoft.Network/networkInterfaces`: of all resources of a type, calls are limited together."""
+    _, separator, rest = path.rpartition("/providers/")
+    return "/".join(rest.split("/")[:2]) if separator else "resources"
 
 
 class _LoopbackToken(SansIOHTTPPolicy[Any, Any]):

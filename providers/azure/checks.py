@@ -27,6 +27,7 @@ NEEDED = (
     "Microsoft.Compute/virtualMachines/write",
     "Microsoft.Compute/virtualMachines/delete",
     "Microsoft.Compute/virtualMachines/instanceView/read",
+    "Microsoft.Compute/virtualMachines/retrieveBootDiagnosticsData/action",
     "Microsoft.Network/networkInterfaces/read",
     "Microsoft.Network/networkInterfaces/write",
     "Microsoft.Network/networkInterfaces/delete",
@@ -52,8 +53,9 @@ def problems(calls: Calls, settings: AzureSettings, market: Market) -> Iterator[
     if group is None:
         return
     yield from _permissions(calls, settings)
-    # Azure gives the power states of a whole subscription only; without them no listing is complete.
+    # Azure gives the power states of a whole subscription only. Without them a stopped machine looks as if it ran.
     yield from _read(lambda: states(calls), "the states of the subscription's machines", ROLE)
+    yield from _read(market.quotas, "quotas", ROLE, fatal=False)
     yield from _network(calls, settings)
     yield from _image(calls, settings)
     yield from _login(settings)

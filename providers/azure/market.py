@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from autoscaler.background import Executor, on_thread
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, InstanceType, PriceType
+from autoscaler.providers.advice import Advice
 from autoscaler.providers.azure.calls import Calls
 from autoscaler.providers.azure.catalogue import Quota, Size, available, never, quotas, sizes
 from autoscaler.providers.azure.image_disks import data_disks
@@ -29,6 +30,7 @@ class Market:
     calls: Calls
     settings: AzureSettings
     executor: Executor = on_thread
+    advice: Advice = field(default_factory=Advice)
     catalog: Catalog = field(init=False)
     _sizes: Cached[Mapping[str, Size]] = field(init=False)
     _quotas: Cached[Mapping[str, Quota]] = field(init=False)
@@ -42,7 +44,8 @@ class Market:
 
     def buckets(self) -> Sequence[Bucket]:
         """All that may be ordered, and the problems of the others. Raises ProviderError."""
-        known = self._quotas.get()
+        nothing: Mapping[str, Quota] = {}
+        known = self.advice.read("quotas", self._quotas.get, nothing)
         return [bucket for size in self._offered() for bucket in self._buckets_of(size, known)]
 
     def _offered(self) -> list[Size]:
@@ -57,6 +60,10 @@ class Market:
         if name in self.catalog.types:
             return self.catalog.types[name]
         return InstanceType(name, family_of(name, "azure"), 1, 0)
+
+    def quotas(self) -> Mapping[str, Quota]:
+        """As they are now. Raises ProviderError."""
+        return self._ask_quotas()
 
     def offers(self, as_of: str) -> Sequence[Offer]:
         """Sizes as this subscription has them now, at the prices of Azure's list. Raises ProviderError."""

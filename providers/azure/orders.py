@@ -138,7 +138,7 @@ class Orders:
             made: Record = poller.result()
             return made
 
-        return self._calls.ask(f"creating {name}", put)
+        return self._calls.ask(f"creating {name}", put, "creating machines")
 
     def _existing(self, order: LaunchOrder) -> tuple[str, ...]:
         """The existing machines of an order: by name, since a listing may lag. Raises Refused if one is not ours, and

@@ -78,6 +78,7 @@ class AzureProvider:
         """Machines whose end was requested and accepted."""
         self._living: dict[str, Worker] = {}
         self._gone: dict[str, tuple[Worker, float]] = {}
+        self._advice = self.market.advice
 
     @property
     def location(self) -> str:
@@ -139,6 +140,9 @@ class AzureProvider:
     def call_budget(self) -> CallBudget:
         return self.calls.rate_limiter.budget()
 
+    def troubles(self) -> Mapping[str, str]:
+        return {**self._advice.troubles(), **self.calls.rate_limiter.troubles()}
+
     def check(self) -> Sequence[Problem]:
         return list(problems(self.calls, self.settings, self.market))
 
@@ -154,6 +158,7 @@ class AzureProvider:
         found = self.calls.ask(
             f"the console of {worker_id}",
             lambda client: client.virtual_machines.retrieve_boot_diagnostics_data(group, worker_id),
+            "consoles",
         )
         address = found.get("serialConsoleLogBlobUri")
         if not address:
@@ -174,7 +179,7 @@ class AzureProvider:
     def _seen(self, ours: Sequence[Record]) -> dict[str, Status]:
         """Each machine's instance view, all with one call. A failed machine is asked for separately."""
         if self.clock() >= self._statuses_until:
-            self._statuses = {_key(each): status(each["properties"].get("instanceView")) for each in states(self.calls)}
+            self._statuses = self._advice.read("the power states of machines", self._read_states, self._statuses)
             self._statuses_until = self.clock() + STATUS_AGE
         seen = {_key(machine): self._statuses.get(_key(machine), Status()) for machine in ours}
         for machine in ours:
@@ -182,12 +187,17 @@ class AzureProvider:
                 seen[_key(machine)] = self._view(_name(machine))
         return seen
 
+    def _read_states(self) -> Mapping[str, Status]:
+        return {_key(each): status(each["properties"].get("instanceView")) for each in states(self.calls)}
+
     def _view(self, name: str) -> Status:
         group = self.settings.resource_group
         try:
             return status(
                 self.calls.ask(
-                    f"the state of {name}", lambda client: client.virtual_machines.instance_view(group, name)
+                    f"the state of {name}",
+                    lambda client: client.virtual_machines.instance_view(group, name),
+                    "states of single machines",
                 )
             )
         except MachineUnknown:
@@ -198,8 +208,12 @@ class AzureProvider:
         living = {_key(machine) for machine in ours if machine["properties"]["provisioningState"] == "Succeeded"}
         if living - self._addresses.keys():
             path = f"{self.settings.group_path}/providers/{NETWORK}/networkInterfaces"
-            with contextlib.suppress(Refused):  # names alone are enough if a DNS knows them
-                self._addresses = addresses(self.calls.get_pages(path, NETWORK_VERSION))
+            # Names alone are enough if a DNS knows them.
+            self._addresses = self._advice.read(
+                "the private addresses of machines",
+                lambda: addresses(self.calls.get_pages(path, NETWORK_VERSION)),
+                self._addresses,
+            )
         return self._addresses
 
     def _ended(self, listed: Mapping[str, Worker]) -> list[Worker]:
@@ -230,6 +244,7 @@ class AzureProvider:
             self.calls.ask(
                 f"deleting {name}",
                 lambda client: client.virtual_machines.begin_delete(group, name, force_deletion=True, polling=False),
+                "deleting machines",
             )
             self._asked.add(name)
 

@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType
+from autoscaler.providers.advice import Advice
 from autoscaler.providers.catalog import GIB, family_of, load_catalog
 from autoscaler.providers.cloud_pipeline.api import Api, as_record, as_records, preference
 from autoscaler.providers.cloud_pipeline.reservations import Reservation, left_of, read_reservations
 from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
-from autoscaler.providers.interface import ProviderError, Unreachable
+from autoscaler.providers.interface import Unreachable
 from autoscaler.providers.rest import Deadline
 
 ALLOWED = "cluster.allowed.instance.types.docker"
@@ -47,6 +48,7 @@ class Catalogue:
     def __init__(self, api: Api, settings: CloudPipelineSettings, clock: Callable[[], float] = time.time) -> None:
         self._api, self._settings, self._clock = api, settings, clock
         self._guard = threading.Lock()
+        self.advice = Advice()
         self._types: dict[Kind, InstanceType] = {}
         self._types_until = float("-inf")
         self._prices: dict[Kind, _Price] = {}
@@ -134,12 +136,12 @@ class Catalogue:
             "spot": price_type is PriceType.SPOT,
             "regionId": self._settings.region_id,
         }
-        try:
-            payload = as_record(
-                self._api.post("pipeline/price", body, repeat=True, deadline=deadline), "pipeline/price"
-            )
-        except ProviderError:
-            return None
+        nothing: dict[str, Any] = {}
+        payload = self.advice.read(
+            "prices",
+            lambda: as_record(self._api.post("pipeline/price", body, repeat=True, deadline=deadline), "pipeline/price"),
+            nothing,
+        )
         price = payload.get("pricePerHour")
         if not isinstance(price, int | float) or isinstance(price, bool) or price <= 0:
             return None

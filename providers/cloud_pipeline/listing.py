@@ -41,6 +41,7 @@ LANES = 8
 ASKED_FOR_SET_UP = 200
 """Workers for which one listing checks the set-up, youngest first; the next listing checks the others."""
 CLOCKS_APART = 60.0
+SET_UP = "the set-up of workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class Listing:
         self._api, self._settings, self._cell = api, settings, cell
         self._catalogue, self._clock = catalogue, clock
         self._guard = threading.Lock()
+        self.advice = catalogue.advice
         self._known: dict[str, Run] = {}
         self._foreign: set[str] = set()
         self._taken_over: set[str] = set()
@@ -176,14 +178,20 @@ class Listing:
 
     def _see_set_up(self, living: Iterable[Run], deadline: Deadline) -> None:
         """Check whether the set-up of initialized workers is done; once it is, it stays so."""
+        self.advice.forget(SET_UP)
         runs = {run.id: run for run in living}
         self._set_up &= runs.keys()
         waiting = [run for run in runs.values() if run.initialized and run.id not in self._set_up]
         youngest = sorted(waiting, key=lambda run: -int(run.id))[:ASKED_FOR_SET_UP]
         if not youngest:
             return
+
+        def is_set_up(run: Run) -> bool:
+            """A log that cannot be read shows no set-up; the next listing asks again."""
+            return self.advice.read(SET_UP, lambda: self._is_set_up(run, deadline), otherwise=False)
+
         with ThreadPoolExecutor(LANES, thread_name_prefix="set-up") as lanes:
-            done = list(lanes.map(lambda run: self._is_set_up(run, deadline), youngest))
+            done = list(lanes.map(is_set_up, youngest))
         self._set_up |= {run.id for run, ready in zip(youngest, done, strict=True) if ready}
 
     def _is_set_up(self, run: Run, deadline: Deadline) -> bool:

@@ -96,6 +96,9 @@ class CloudPipelineProvider:
     def call_budget(self) -> CallBudget:
         return self.api.rest.rate_limiter.budget()
 
+    def troubles(self) -> Mapping[str, str]:
+        return {**self.listing.advice.troubles(), **self.api.rest.rate_limiter.troubles()}
+
     def check(self) -> Sequence[Problem]:
         found = problems(self.settings, self.api, self.catalogue)
         return found if any(problem.fatal for problem in found) else [*found, *self._of_platform()]

@@ -184,6 +184,9 @@ class CycleCloudProvider:
     def call_budget(self) -> CallBudget:
         return self.api.rest.rate_limiter.budget()
 
+    def troubles(self) -> Mapping[str, str]:
+        return self.api.rest.rate_limiter.troubles()
+
     def check(self) -> Sequence[Problem]:
         return problems(self.api, self.settings)
 

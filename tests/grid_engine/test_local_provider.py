@@ -45,6 +45,8 @@ class TreePlane(ControlPlane):
             Fault.IMAGE_DISKS: "a host of namespaces has no disks",
             Fault.THROTTLED: "calls on this host are not counted",
             Fault.LOST_THEN_THROTTLED: "calls on this host are not counted",
+            Fault.ADVICE: "nobody is asked but this host",
+            Fault.LONG_PAUSE: "calls on this host are not counted",
             Fault.CREDENTIALS: "whoever may start hosts needs none",
             Fault.BROKEN_TLS: "there is no network between provider and machines",
             Fault.HIDE_NEW: "its listing lags as a whole",

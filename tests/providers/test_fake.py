@@ -45,6 +45,8 @@ class FakePlane(ControlPlane):
         {
             Fault.STOPPED: "a played machine exists or does not",
             Fault.IMAGE_DISKS: "a played machine has no disks",
+            Fault.ADVICE: "notices are a list in memory",
+            Fault.LONG_PAUSE: "it has no rate limiter",
             Fault.CREDENTIALS: "a client in memory has none",
             Fault.BROKEN_TLS: "there is no network",
             Fault.LOST_THEN_THROTTLED: "a launch is one call, which is not repeated",

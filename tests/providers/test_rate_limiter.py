@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from autoscaler.providers.interface import Throttled, Unreachable
-from autoscaler.providers.rate_limiter import FIRST_WAIT, RateLimiter, rate_limiter_of
+from autoscaler.providers.rate_limiter import FIRST_WAIT, LONGEST_PAUSE, RateLimiter, rate_limiter_of
 
 
 class Clock:
@@ -194,3 +194,23 @@ def test_the_call_budget_reports_waiting_calls(clock: Clock) -> None:
     limiter.call(lambda: None)
     assert seen == [1]
     assert limiter.budget().waiting == 0
+
+
+def test_a_pause_of_one_kind_of_call_delays_no_other_kind(clock: Clock) -> None:
+    limiter = rate_limiter(clock, rate=1000, burst=100)
+    with pytest.raises(Throttled):
+        limiter.call(throttled(1, retry_after=1200), "launches")
+    assert limiter.call(lambda: clock.now, "listings") == 100.0
+    with pytest.raises(Throttled, match="launches: it asked to wait"):
+        limiter.call(lambda: None, "launches")
+
+
+def test_a_pause_is_capped_and_told(clock: Clock) -> None:
+    limiter = rate_limiter(clock)
+    with pytest.raises(Throttled) as caught:
+        limiter.call(throttled(1, retry_after=1200), "launches")
+    assert caught.value.retry_after == 1200
+    assert dict(limiter.budget().paused) == {"launches": pytest.approx(LONGEST_PAUSE)}
+    assert list(limiter.troubles()) == ["launches"]
+    clock.now += LONGEST_PAUSE
+    assert (limiter.call(lambda: "answer", "launches"), limiter.troubles()) == ("answer", {})

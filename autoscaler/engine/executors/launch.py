@@ -41,9 +41,9 @@ def request_offers(record: OrderRecord, context: ExecutionContext) -> tuple[Resu
         # An earlier call under this token got no answer: the order may have been made. `Throttled` and `Refused` leave
         # that open, since they speak of this call alone. The same token gives the same workers, so an order that was
         # made is not answered by a shortfall.
-        uncertain_jobs = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
+        may_exist = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
         try:
-            order = replace(order, asked_before=True) if uncertain_jobs else _with_choices(order, context)
+            order = replace(order, asked_before=True) if may_exist else _with_choices(order, context)
             context.may_act()
             if not context.store.journal.send(order, number, context.clock(), offer=offer):
                 return Result.FAILED, "given up before it was requested"
@@ -54,7 +54,7 @@ def request_offers(record: OrderRecord, context: ExecutionContext) -> tuple[Resu
             return Result.UNDER_WAY, str(error)
         except (Throttled, Refused) as error:
             throttled = isinstance(error, Throttled)
-            if uncertain_jobs:
+            if may_exist:
                 return Result.UNDER_WAY, str(error)
             _close(record, order, error, order.buckets[:1] if throttled else order.buckets, context)
             if given:

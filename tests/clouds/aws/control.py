@@ -176,7 +176,7 @@ def templates(layer: Layer, _: Values) -> Any:
 
 def mark(layer: Layer, values: Values) -> Any:
     """A spot machine's request changes its state."""
-    status = {"Code": values["code"], "UpdateTime": datetime.now(UTC)}
+    status = {"Code": values["code"], **({} if values.get("timeless") else {"UpdateTime": datetime.now(UTC)})}
     layer.launching.spot_requests[values["id"]]["Status"] = status
     return {}
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Mapping
 from copy import copy
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from autoscaler.providers.aws.calls import Calls
 from autoscaler.providers.aws.provider import AwsProvider
@@ -28,6 +28,10 @@ _clients: dict[str, Calls] = {}
 
 class AwsPlane(ControlPlane):
     """An empty region. `settings` are laid over those of a small cell: one family, one zone, no prices asked."""
+
+    cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
+        {Fault.LONG_PAUSE: "EC2 says that there are too many calls, and not how long to pause"}
+    )
 
     def __init__(self, region: Region, zones: str = "a", **settings: str) -> None:
         self.region = region
@@ -94,6 +98,11 @@ class AwsPlane(ControlPlane):
                 self.fault_launches(kind="error", code="RequestLimitExceeded", status=503)
             case Fault.REFUSED:
                 self.fault_launches(kind="error", code="UnauthorizedOperation", status=403)
+            case Fault.ADVICE:
+                names = ("DescribeSpotInstanceRequests", "DescribeSpotPriceHistory", "GetProducts", "ReceiveMessage")
+                refused = {"kind": "error", "code": "UnauthorizedOperation", "status": 403}
+                self.region.fault(*({"operation": name, **refused} for name in names))
+                self.changed = {"event_queue": f"{self.region.address}/123456789012/events", "prices": "ask"}
             case Fault.CREDENTIALS:
                 words = "AWS was not able to validate the provided access credentials"
                 self.fault_launches(kind="error", code="AuthFailure", status=401, message=words)
@@ -121,7 +130,7 @@ class AwsPlane(ControlPlane):
                 self.region.control("doom", code="Client.InternalError", message="Client error on launch")
             case Fault.IMAGE_DISKS:
                 self.region.control("image_disk", device="/dev/sdf")
-            case Fault.STOPPED | Fault.ENDED_OUTSIDE | Fault.FORGOTTEN:
+            case Fault.STOPPED | Fault.ENDED_OUTSIDE | Fault.FORGOTTEN | Fault.LONG_PAUSE:
                 raise NotImplementedError
 
     def stop(self, worker_id: str) -> None:

@@ -90,6 +90,13 @@ class AzurePlane(ControlPlane):
                 self.region.fault(
                     {"kind": "error", "operation": creating, "code": "AuthorizationFailed", "status": 403}
                 )
+            case Fault.ADVICE:
+                names = ("Usages", "ListStates", "Cards")
+                refused = {"kind": "error", "code": "AuthorizationFailed", "status": 403}
+                self.region.fault(*({"operation": name, **refused} for name in names))
+            case Fault.LONG_PAUSE:
+                limit = {"kind": "error", "code": "TooManyRequests", "status": 429, "seconds": 1200}
+                self.region.fault({"operation": creating, **limit})
             case Fault.CREDENTIALS:
                 self.region.fault(
                     {"kind": "error", "operation": creating, "code": "InvalidAuthenticationToken", "status": 401}

@@ -98,6 +98,12 @@ class CloudPipelinePlane(ControlPlane):
                 self.process.control("fault", call="POST run", kind="status", times=9999, status=429, headers=headers)
             case Fault.REFUSED:
                 self.process.control("set", refusal="Access is denied")
+            case Fault.ADVICE:
+                for call in ("POST pipeline/price", "GET run/*/task"):
+                    self.process.control("fault", call=call, kind="status", times=9999, status=500)
+            case Fault.LONG_PAUSE:
+                headers = {"Retry-After": "1200"}
+                self.process.control("fault", call="POST run", kind="status", times=9999, status=429, headers=headers)
             case Fault.CREDENTIALS:
                 self.process.control("fault", call="POST run", kind="status", times=9999, status=401)
             case Fault.UNREACHABLE:

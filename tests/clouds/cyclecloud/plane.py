@@ -32,6 +32,7 @@ class CycleCloudPlane(ControlPlane):
         {
             Fault.LAG: "the listing is CycleCloud's own: a node stands in it before its creation is answered",
             Fault.HIDE_NEW: "the same",
+            Fault.ADVICE: "one call answers all",
             Fault.IMAGE_DISKS: "CycleCloud makes a node's disks and takes them away; we describe none",
         }
     )
@@ -88,6 +89,8 @@ class CycleCloudPlane(ControlPlane):
                 self.faults(status=429, on="create", retry_after="1")
             case Fault.REFUSED:
                 self.faults(status=403, on="create")
+            case Fault.LONG_PAUSE:
+                self.faults(status=429, on="create", retry_after="1200")
             case Fault.CREDENTIALS:
                 self.faults(status=401, on="create")
             case Fault.UNREACHABLE:
@@ -106,7 +109,7 @@ class CycleCloudPlane(ControlPlane):
                 self.changed = {"boot": "none"}
             case Fault.STOPPED | Fault.ENDED_OUTSIDE | Fault.FORGOTTEN:
                 pass
-            case Fault.LAG | Fault.IMAGE_DISKS | Fault.HIDE_NEW:
+            case Fault.LAG | Fault.IMAGE_DISKS | Fault.HIDE_NEW | Fault.ADVICE:
                 raise NotImplementedError
 
     def stop(self, worker_id: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.providers.aws.notices import WARNING, Notices, notice_of
+from autoscaler.providers.aws.provider import AwsProvider
 from autoscaler.providers.contract import CELL
 from autoscaler.providers.interface import Unreachable
 from tests.clouds.aws.plane import AwsPlane
@@ -120,12 +122,40 @@ def test_events_beyond_one_batch_are_all_read(region: Region, connect: Connect) 
     assert [notice.worker_id for notice in provider.interruptions()] == [worker_id]
 
 
-def test_an_unreachable_event_queue_raises_unreachable(region: Region, connect: Connect) -> None:
+def spot_worker(provider: AwsProvider) -> str:
+    """One that is listed."""
+    (worker_id,) = provider.launch(order(buckets(provider, PriceType.SPOT))).ids
+    assert [worker.id for worker in provider.workers()] == [worker_id]
+    return worker_id
+
+
+def test_an_unreachable_event_queue_keeps_the_other_notices_and_is_told(region: Region, connect: Connect) -> None:
     provider = connect(event_queue=queue(region))
-    provider.workers()
+    worker_id = spot_worker(provider)
+    region.control("mark", id=worker_id, code="marked-for-termination")
     region.fault({"kind": "reset", "operation": "ReceiveMessage"})
-    with pytest.raises(Unreachable):
-        provider.interruptions()
+    assert [notice.worker_id for notice in provider.interruptions()] == [worker_id]
+    assert list(provider.troubles()) == ["events of the queue"]
+    region.fault()
+    assert (len(provider.interruptions()), provider.troubles()) == (1, {})
+
+
+def test_refused_spot_requests_keep_the_notices_of_the_queue(region: Region, connect: Connect) -> None:
+    address = queue(region)
+    provider = connect(event_queue=address)
+    worker_id = spot_worker(provider)
+    send(region, address, warning(worker_id))
+    region.fault({"kind": "error", "operation": "DescribeSpotInstanceRequests", "code": "UnauthorizedOperation"})
+    assert [notice.worker_id for notice in provider.interruptions()] == [worker_id]
+    assert list(provider.troubles()) == ["states of spot requests"]
+
+
+def test_a_spot_request_without_a_time_is_a_notice_from_now_on(region: Region, connect: Connect) -> None:
+    provider = connect()
+    worker_id = spot_worker(provider)
+    region.control("mark", id=worker_id, code="marked-for-termination", timeless=True)
+    (notice,) = provider.interruptions()
+    assert notice.at >= time.time()
 
 
 def messages(region: Region, address: str) -> int:
@@ -170,9 +200,8 @@ def test_a_notice_that_was_read_outlives_a_later_call_without_an_answer() -> Non
     first = _batch(warning("i-1"), *(warning(f"i-{n}") for n in range(10, 19)))
     calls = _Answers(first, Unreachable("no answer"), [])
     notices = Notices(calls, "queue")  # type: ignore[arg-type]
-    with pytest.raises(Unreachable):
-        notices.of_workers((), {"i-1"})
-    assert calls.deleted == 0
+    notices.of_workers((), {"i-1"})
+    assert (calls.deleted, list(notices.advice.troubles())) == (0, ["events of the queue"])
     assert [notice.worker_id for notice in notices.of_workers((), {"i-1"})] == ["i-1"]
 
 

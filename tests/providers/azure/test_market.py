@@ -97,12 +97,19 @@ def test_sizes_and_quotas_are_requested_once_for_several_passes(region: Region) 
     assert (calls.count("Skus"), calls.count("Usages")) == (1, 1)
 
 
-@pytest.mark.parametrize("operation", ("Skus", "Usages"))
-def test_an_unreadable_answer_gives_no_buckets(region: Region, operation: str) -> None:
+def test_an_unreadable_list_of_sizes_gives_no_buckets(region: Region) -> None:
     plane = AzurePlane(region)
-    region.fault({"kind": "garbage", "operation": operation})
+    region.fault({"kind": "garbage", "operation": "Skus"})
     with pytest.raises(Unreachable):
         plane.connect(CELL).buckets()
+
+
+def test_without_quotas_there_are_buckets_of_unknown_stock_and_a_trouble(region: Region) -> None:
+    plane = AzurePlane(region)
+    region.fault({"kind": "garbage", "operation": "Usages"})
+    provider = plane.connect(CELL)
+    assert {bucket.available for bucket in provider.buckets() if bucket.problem is None} == {None}
+    assert list(provider.troubles()) == ["quotas"]
 
 
 @pytest.mark.parametrize("address", ("http://azure.example.org", "ftp://127.0.0.1", "management.azure.com"))
