@@ -21,6 +21,7 @@ from autoscaler.answer_client import SOCKET_ENV, ServiceAddress, ask, target
 from autoscaler.errors import AutoscalerError
 from autoscaler.lab.cell import Cell, ExecHost
 from autoscaler.lab.played_cloud import CLOUDS, played_cloud
+from autoscaler.lab.played_launcher import Launcher
 from autoscaler.lab.private_root import MASTER
 from autoscaler.process import Running
 from autoscaler.report.wording import count
@@ -28,6 +29,8 @@ from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
 
 LOOK_EVERY = 0.7
+LAUNCHES = "cloud_pipeline"
+"""The provider whose platform starts the autoscaler itself."""
 DEADLINE = 170.0
 """Seconds from the submission until the demo gives up."""
 _ENDED_WELL = "0"
@@ -164,7 +167,8 @@ def played(mode: str, provider: str, say: Say) -> Iterator[Watch]:
         with _control_plane(cell, provider, say) as address:
             environment = {**scenario.settings, **rental.settings, **address, **_of_cell(cell, rental)}
             _prepare(cell, environment, say)
-            with _autoscaler(cell, environment) as running:
+            started = _launched(cell, environment, say) if provider == LAUNCHES else _autoscaler(cell, environment)
+            with started as running:
                 yield Watch(cell, scenario, running)
 
 
@@ -214,10 +218,43 @@ def _autoscaler(cell: Cell, environment: Mapping[str, str]) -> Iterator[Running]
         running.terminate(10.0)
 
 
+@contextmanager
+def _launched(cell: Cell, environment: Mapping[str, str], say: Say) -> Iterator[Launched]:
+    """As in a master run: the platform's launcher starts our script in place of its own."""
+    launcher = Launcher(cell, environment)
+    launcher.lay_out()
+    queues = launcher.generate()
+    done = launcher.command("platform", "install")
+    if done.returncode != 0:
+        raise DemoFailed(f"`sge-autoscaler platform install` failed: {done.stderr.decode('utf-8', 'replace').strip()}")
+    say("sge-autoscaler platform install: our shim stands where Cloud Pipeline starts its autoscaler")
+    with launcher.launched():
+        say(f"Cloud Pipeline's launcher starts a process for {', '.join(queues)}; its log is autoscaler.sge.main.q.log")
+        yield Launched(launcher, queues)
+
+
+@dataclass(slots=True)
+class Launched:
+    """The processes that the launcher started, as far as `Watch` uses a process."""
+
+    launcher: Launcher
+    queues: Sequence[str]
+    _seen: bool = False
+
+    def poll(self) -> int | None:
+        """None until all of them have ended."""
+        lives = any(map(self.launcher.pids, self.queues))
+        self._seen = self._seen or lives
+        return 1 if self._seen and not lives else None
+
+    def log_text(self) -> str:
+        return "".join(map(self.launcher.log_text, self.queues))
+
+
 class Watch:
     """Watches the cell until all is over. Only reads."""
 
-    def __init__(self, cell: Cell, scenario: Scenario, running: Running) -> None:
+    def __init__(self, cell: Cell, scenario: Scenario, running: Running | Launched) -> None:
         self._cell, self._scenario, self._running = cell, scenario, running
         self._began, self._job = time.monotonic(), ""
         self._store: Store | None = None
@@ -279,7 +316,9 @@ class Watch:
             )
 
     def _last_lines(self) -> str:
-        words = (self._cell.directory / "autoscaler.log").read_text(errors="replace").splitlines()[-20:]
+        log = self._cell.directory / "autoscaler.log"
+        text = self._running.log_text() if isinstance(self._running, Launched) else log.read_text(errors="replace")
+        words = text.splitlines()[-20:]
         return "\nthe autoscaler's last lines:\n  " + "\n  ".join(words)
 
     def _summary(self, ends: tuple[TaskEnd, ...]) -> Summary:
