@@ -43,12 +43,23 @@ POLICIES = {
     )
     for place in PLACES
 }
-FLEET = Fleet(
-    workers=tuple(Worker(f"i-{host}", LARGE, QUEUES[0], MachineState.RUNNING, 0.0, host) for host in HOSTS),
-    buckets=(Bucket(BucketKey(LARGE.name), LARGE, 0.1),),
-)
-"""All hosts are workers in service: of others our core would say that they are not ours where a job names one."""
-MEMORY = Memory(workers={worker.id: WorkerNote(1.0, joined_at=1.0, host=worker.name) for worker in FLEET.workers})
+BUCKETS = (Bucket(BucketKey(LARGE.name), LARGE, 0.1),)
+MEMORY = Memory(workers={f"i-{host}": WorkerNote(1.0, joined_at=1.0, host=host) for host in HOSTS})
+
+
+def fleet_of(cluster: Cluster) -> Fleet:
+    """All hosts as workers in service, each of the node array of a queue that it has: of others our core would say that
+    they are not ours where a job names one.
+    """
+    queues = {host.name: host.instances[0].queue for host in cluster.hosts if host.instances}
+    return Fleet(
+        workers=tuple(
+            Worker(f"i-{host}", LARGE, queues[host], MachineState.RUNNING, 0.0, host)
+            for host in HOSTS
+            if host in queues
+        ),
+        buckets=BUCKETS,
+    )
 
 
 def ours(cluster: Cluster, now: float) -> dict[int, Said]:
@@ -75,10 +86,10 @@ def _alone(cluster: Cluster, category: JobCategory, place: int, now: float) -> S
     for at, policy in POLICIES.items():
         if at == GROUP and any(GROUP in name for name in category.ask.queues):
             continue  # it would name workers wherever they are
-        decided = plan(Snapshot(alone, FLEET, Overrides(), MEMORY, policy, now))
+        decided = plan(Snapshot(alone, fleet_of(cluster), Overrides(), MEMORY, policy, now))
+        reason = decided.job_categories[0].reason
         if decided.fitting:
             return Answer.FITS, ""
-        reason = decided.job_categories[0].reason
         if reason.code is Code.NOT_READ_YET:
             return Answer.UNKNOWN, f"{reason.code}"
         said = said or f"{reason.code} {dict(reason.facts)}"

@@ -75,6 +75,11 @@ class Compared:
         """A parallel job that names a host under a quota: whether it starts depends on which host is tried first."""
         return "-pe " in self.request and "h=" in self.request and "exceeds limit" in self.theirs[1]
 
+    @property
+    def starves(self) -> bool:
+        """Whether such a job would wait behind hosts on which it seems to fit."""
+        return self.differs_from_dispatch and self.ours[0] is Answer.FITS
+
     def __str__(self) -> str:
         did = {True: "starts", False: "waits", None: "not tried"}[self.dispatched]
         return (
@@ -116,8 +121,9 @@ class Tally:
     def __str__(self) -> str:
         return (
             f"{self.jobs} jobs: {self.agree} agree ({self.fit} of them fit), {len(self.differences)} differ, "
-            f"{self.unknown} unknown ({100 * self.unknown / max(self.jobs, 1):.1f} %); {self.tried} tried on the "
-            f"scheduler, {self.qalter_wrong} of them not as qalter had said"
+            f"{sum(each.starves for each in self.differences)} of them seem to fit and wait, {self.unknown} unknown "
+            f"({100 * self.unknown / max(self.jobs, 1):.1f} %); {self.tried} tried on the scheduler, "
+            f"{self.qalter_wrong} of them not as qalter had said"
         )
 
 
@@ -245,9 +251,14 @@ def _try(cell: Cell, job: Job) -> bool:
 def dispatch(cell: Cell) -> list[tuple[int, str]]:
     """Let the scheduler run once; then all jobs with their states."""
     log = cell.root / "default" / "common" / "schedd_runlog"
-    before = _runs(log)
-    cell.out("qconf", "-tsm")
-    _until(lambda: _runs(log) > before)
+    before, limit = _runs(log), Deadline(PATIENCE)
+    while _runs(log) <= before:
+        assert not limit.over(), "the scheduler did not run"
+        # One that is just reading a changed configuration anew does not notice the order.
+        cell.out("qconf", "-tsm")
+        patience = Deadline(PATIENCE / 4)
+        while _runs(log) <= before and not patience.over():
+            time.sleep(0.05)
     time.sleep(ORDERS)
     _until(lambda: not any("t" in state for _, state in _states(cell)))
     return _states(cell)

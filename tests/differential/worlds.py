@@ -14,12 +14,17 @@ HOSTS = {"h1": 2, "h2": 4, "h3": 6}
 QUEUES = ("main.q", "b.q")
 CKPTS = ("blcr", "dmtcp")
 """Checkpointing environments."""
+_DURATIONS = ("INFINITY", "0:10:0")
 QTYPES = (*("BATCH INTERACTIVE",) * 6, "BATCH", "INTERACTIVE", "NONE")
 PES = {"local": "$pe_slots", "mpi": "$fill_up", "rr": "$round_robin", "fp2": "2", "fp3": "3", "team": "$fill_up"}
 _OFTEN = tuple(pe for pe in PES if pe != "team")
 USERS = ("root", "daemon", "games")
 LIST = "some"
 GROUP = "@x"
+OUTER = "@y"
+"""A host group that has GROUP as its member."""
+CALENDAR = "soon"
+"""Closes its queues half an hour after a world is made, for an hour."""
 COMPLEXES = (
     "lic lic INT <= YES YES 0 0",
     "tok tok INT <= YES YES 0 0",
@@ -50,6 +55,8 @@ def a_world(random: Random) -> World:
     files = {
         "complexes": "\n".join(_complexes(default)) + "\n",
         "group": f"group_name {GROUP}\nhostlist {' '.join(members)}\n",
+        "outer": f"group_name {OUTER}\nhostlist {GROUP}\n",
+        "scheduler": f"max_reservation {random.choice((0, 0, 3))}\ndefault_duration {random.choice(_DURATIONS)}\n",
     }
     files["list"] = f"name {LIST}\ntype ACL\nfshare 0\noticket 0\nentries {random.choice(('daemon', 'daemon,games'))}\n"
     of_pe = "team" if random.random() < 0.8 else random.choice(tuple(PES))
@@ -68,13 +75,14 @@ def a_world(random: Random) -> World:
         text = render("queue", private="/tmp")
         changes = {
             "qname": queue,
-            "hostlist": random.choice(("@allhosts", "@allhosts", f"{GROUP} h3", "h1 h2")),
+            "hostlist": random.choice(("@allhosts", "@allhosts", f"{GROUP} h3", f"{OUTER} h3", "h1 h2")),
             "seq_no": str(random.randint(0, 2)),
             "slots": _per_host(random, lambda: str(random.choice((1, 2, 3, 4))), 0.4),
             "pe_list": _per_host(random, lambda: _pes(random), 0.4),
             "complex_values": _per_host(random, lambda: _queue_values(random), 0.3),
             "h_rt": _per_host(random, lambda: random.choice(("INFINITY", "INFINITY", "1:0:0")), 0.2),
             "qtype": _per_host(random, lambda: random.choice(QTYPES), 0.05),
+            "calendar": _per_host(random, lambda: random.choice(("NONE", "NONE", "NONE", CALENDAR)), 0.1),
             "ckpt_list": _per_host(random, lambda: _some(random, CKPTS, 0.6), 0.1),
             **_listed(random, queue == of_queue),
         }
@@ -102,6 +110,7 @@ def a_plain_world(
         changes |= queue if name == "main.q" else {}
         files[f"queue_{name}"] = _with(render("queue", private="/tmp"), changes)
     files |= {"complexes": "\n".join((*COMPLEXES, "")), "group": f"group_name {GROUP}\nhostlist {members}\n"}
+    files |= {"outer": f"group_name {OUTER}\nhostlist {GROUP}\n", "scheduler": ""}
     files["quotas"] = "{\nname one\ndescription NONE\nenabled FALSE\nlimit to slots=99\n}\n"
     as_shipped = "cat shipped complexes"
     made = f"""awk '$1 == "{forced}" {{ $5 = "FORCED" }} 1' shipped complexes"""
@@ -120,7 +129,12 @@ _CKPT = " ".join(
 )
 _SCRIPT = f"""
 for n in one two; do qconf -drqs $n; done
-cat shipped complexes > all; qconf -Mc all; qconf -Mu list; qconf -Mhgrp group
+printf '%s\\n' "calendar_name {CALENDAR}" "year NONE" \\
+    "week $(date -d '+30 min' +%H:%M:%S)-$(date -d '+90 min' +%H:%M:%S)=off" > calendar; qconf -Mcal calendar
+qconf -ssconf | grep -vE '^(max_reservation|default_duration) ' > schedd
+(echo 'max_reservation 0'; echo 'default_duration INFINITY'; cat scheduler) | tac | awk '!seen[$1]++' >> schedd
+qconf -Msconf schedd
+cat shipped complexes > all; qconf -Mc all; qconf -Mu list; qconf -Mhgrp group; qconf -Mhgrp outer
 for n in {" ".join(PES)}; do qconf -Mp pe_$n; done
 for n in {" ".join(HOSTS)}; do qconf -Me host_$n; done
 for n in {" ".join(QUEUES)}; do qconf -Mq queue_$n; done
@@ -128,7 +142,8 @@ qconf -Arqs quotas
 """
 FIRST = f"""
 for n in {" ".join(CKPTS)}; do printf '%s\n' "ckpt_name $n" {_CKPT} > ckpt_$n; qconf -Ackpt ckpt_$n; done
-qconf -sc > shipped; cat shipped complexes > all; qconf -Mc all; qconf -Au list; qconf -Ahgrp group
+qconf -sc > shipped; cat shipped complexes > all; qconf -Mc all; qconf -Au list; qconf -Ahgrp group; qconf -Ahgrp outer
+printf '%s\\n' "calendar_name {CALENDAR}" "year NONE" "week NONE" > calendar; qconf -Acal calendar
 for n in {" ".join(PES)}; do qconf -Ap pe_$n; done
 for n in {" ".join(QUEUES)}; do qconf -Aq queue_$n; done
 """
@@ -192,7 +207,7 @@ def _per_host(random: Random, value: object, often: float) -> str:
     first = str(value())
     if random.random() >= often:
         return first
-    place = random.choice((GROUP, *HOSTS))
+    place = random.choice((GROUP, OUTER, *HOSTS))
     return f"{first},[{place}={value()}]"
 
 
@@ -205,11 +220,13 @@ def _quota(random: Random, name: str) -> str:
                 (f"users {random.choice(('{*}', '*', 'daemon', '{daemon,games}', '!root'))}", 0.5),
                 (f"pes {random.choice(('*', '{*}', 'mpi', 'fp2,fp3'))}", 0.2),
                 (f"queues {random.choice(('main.q', '{*}', 'b.q', '!b.q'))}", 0.3),
-                (f"hosts {random.choice(('{*}', 'h1', GROUP, '!h3', '{@x}'))}", 0.3),
+                (f"hosts {random.choice(('{*}', '{*}', 'h1', GROUP, OUTER, '!h3', '{@x}', '{h1,h3}'))}", 0.4),
             )
             if random.random() < often
         )
         limit = random.choice((f"slots={random.randint(2, 9)}", f"lic={random.randint(1, 6)}", "ram=8G"))
+        if "hosts {" in filters and random.random() < 0.4:
+            limit = random.choice(("slots=$num_proc", "slots=$num_proc*2", "slots=1"))
         rules.append(f"limit {filters} to {limit}")
     return "{\n" + "\n".join((f"name {name}", "description NONE", "enabled TRUE", *rules)) + "\n}\n"
 
@@ -231,6 +248,8 @@ def a_request(random: Random) -> tuple[str, ...]:
         least = random.randint(1, 9)
         slots = str(least) if random.random() < 0.75 else f"{least}-{least + random.randint(0, 4)}"
         options += ["-pe", name, slots]
+        if random.random() < 0.2:
+            options += ["-masterq", random.choice((*QUEUES, "b.q@h2", f"main.q@{OUTER}", "*@h1", "main.q@h3,b.q@h1"))]
     asked = [
         (f"lic={random.randint(1, 3)}", 0.25),
         (f"tok={random.randint(1, 2)}", 0.15),
@@ -247,7 +266,10 @@ def a_request(random: Random) -> tuple[str, ...]:
     chosen = [text for text, often in asked if random.random() < often]
     options += ["-l", ",".join(chosen)] if chosen else []
     if random.random() < 0.2:
-        options += ["-q", random.choice(("main.q", "b.q", "*.q", f"main.q@{GROUP}", "*@h2", "b.q@h3", "main.q,b.q@h1"))]
+        options += [
+            "-q",
+            random.choice(("main.q", "b.q", "*.q", f"main.q@{GROUP}", f"*@{OUTER}", "*@h2", "b.q@h3", "main.q,b.q@h1")),
+        ]
     if random.random() < 0.08:
         options += ["-t", "1-3"]
     if random.random() < 0.15:
