@@ -123,7 +123,7 @@ class Api:
         """A new token, requested with the old one."""
         what = "GET user/token"
         answer = self.rest.ask(
-            "GET", "user/token", params={"duration": round(self._duration)}, accept=(200, _UNAUTHORIZED)
+            "GET", "user/token", params={"expiration": round(self._duration)}, accept=(200, _UNAUTHORIZED)
         )
         if answer.status == _UNAUTHORIZED:
             raise _not_taken(what)
@@ -222,7 +222,9 @@ def preference(api: Api, name: str, deadline: Deadline) -> Any:
 
 
 _CAPACITY = re.compile(r"insufficient .*capacity|no capacity", re.IGNORECASE)
-_QUOTA = re.compile(r"\bquota|exceed\w* .*limit|limit .*exceed|maximum number of running", re.IGNORECASE)
+_QUOTA = re.compile(
+    r"\bquota|exceed\w* .*limit|limit .*exceed|maximum number of running|exceed\w* .*number of", re.IGNORECASE
+)
 _THROTTLED = re.compile(r"too many requests|rate limit|throttl", re.IGNORECASE)
 _PASSING = re.compile(
     r"time[d ]*out|connection|unavailable|internal (server )?error|try again|temporar|deadlock|\bjdbc\b|\bsql\b"

@@ -97,7 +97,7 @@ class Orders:
 
     def _made(self, order: LaunchOrder, deadline: Deadline) -> tuple[str, ...]:
         """The runs that were created under this token, ended ones too, in the order of their requests."""
-        runs = [run for run in self._listed(order, deadline) if run.parameters.get(TOKEN) == order.token]
+        runs = [run for run in self._listed(order, deadline) if run.mark(TOKEN) == order.token]
         made = {run.id: run for run in runs if run.cell == order.cell}
         return tuple(run.id for run in sorted(made.values(), key=lambda run: (run.index, int(run.id))))
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.model.fleet import PriceType
-from autoscaler.providers.cloud_pipeline.runs import BOOT, CELL, GROUP, INDEX, NODE_ARRAY, ORDER, TOKEN
+from autoscaler.providers.cloud_pipeline.runs import BOOT, CELL, GROUP, INDEX, NODE_ARRAY, ORDER, TOKEN, encoded
 from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
 from autoscaler.providers.interface import GROUP_ID, LaunchOrder, Refused
 
@@ -42,11 +42,14 @@ class Inheritance:
     names: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
 
-    def taken(self, parameters: Mapping[str, str]) -> dict[str, str]:
+    def taken(
+        self, parameters: Mapping[str, str], environment: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, str]:
+        """Of the launcher's environment, else of the run's record, whose text cannot hold every value."""
         return {
             name: value
-            for name, value in parameters.items()
-            if value and (name in self.names or any(name.startswith(prefix) for prefix in self.prefixes))
+            for name, value in {**parameters, **environment}.items()
+            if value and (name in self.names or any(name.startswith(prefix) for prefix in self.prefixes if prefix))
         }
 
 
@@ -82,16 +85,16 @@ def launch_body(
     if settings.owner_parameter and settings.owner:
         given[settings.owner_parameter] = settings.owner
     marks = {
-        CELL: order.cell,
-        ORDER: order.order_id,
-        TOKEN: order.token,
+        CELL: encoded(order.cell),
+        ORDER: encoded(order.order_id),
+        TOKEN: encoded(order.token),
         INDEX: str(index),
-        NODE_ARRAY: order.node_array,
-        "CP_CAP_SGE_QUEUE_NAME": own.get("CP_CAP_SGE_QUEUE_NAME", settings.queue),
-        "CP_CAP_SGE_HOSTLIST_NAME": own.get("CP_CAP_SGE_HOSTLIST_NAME", settings.host_group),
+        NODE_ARRAY: encoded(order.node_array),
+        "CP_CAP_SGE_QUEUE_NAME": _whole("queue", own.get("CP_CAP_SGE_QUEUE_NAME", settings.queue)),
+        "CP_CAP_SGE_HOSTLIST_NAME": _whole("host group", own.get("CP_CAP_SGE_HOSTLIST_NAME", settings.host_group)),
     }
     if GROUP_ID in order.tags:
-        marks[GROUP] = order.tags[GROUP_ID]
+        marks[GROUP] = encoded(order.tags[GROUP_ID])
     command = own.get("CP_CAP_AUTOSCALE_CMD_TEMPLATE", settings.command)
     if order.boot_script:
         marks[BOOT] = _packed(order.boot_script)
@@ -113,9 +116,21 @@ def launch_body(
     }
 
 
+def _whole(what: str, name: str) -> str:
+    """A name that the worker's image reads, and so nobody decodes. Raises Refused if the platform would split it."""
+    if "|" in name or "=" in name:
+        raise Refused(f"the {what} {name!r} has a character at which the platform splits a run's parameters: rename it")
+    return name
+
+
 def _packed(boot_script: str) -> str:
-    """The same text every time. Raises Refused for one that is too long for a run's environment."""
-    packed = base64.b64encode(gzip.compress(boot_script.encode(), mtime=0)).decode("ascii")
+    """The same text every time, without the `=` that fills up base64. Raises Refused for one that is too long for a
+    run's environment.
+    """
+    packed = "="
+    while packed.endswith("="):  # a line more at its end changes its length
+        packed = base64.b64encode(gzip.compress(boot_script.encode(), mtime=0)).decode("ascii")
+        boot_script += "\n"
     if len(packed) > MOST_BOOT:
         raise Refused(
             f"the worker configuration has {len(packed)} characters, compressed, but a run takes only "

@@ -7,6 +7,7 @@ are rented.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,8 +61,16 @@ class CloudPipelineProvider:
     enrols_itself: ClassVar[bool] = True
     Settings: ClassVar[type[CloudPipelineSettings]] = CloudPipelineSettings
 
-    def __init__(self, settings: CloudPipelineSettings, *, cell: str, rate_limiter: RateLimiter | None = None) -> None:
-        self.settings, self.cell = settings, cell
+    def __init__(
+        self,
+        settings: CloudPipelineSettings,
+        *,
+        cell: str,
+        rate_limiter: RateLimiter | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        """`environment`: the launcher's, whose values workers inherit by names that only the platform knows."""
+        self.settings, self.cell, self._environment = settings, cell, environment
         self.api = api_of(settings, rate_limiter)
         self.catalogue = Catalogue(self.api, settings)
         self.listing = Listing(self.api, settings, cell, self.catalogue)
@@ -174,13 +183,15 @@ class CloudPipelineProvider:
                 self._stop(now, looked_again=True)
 
     def _inherited(self) -> Mapping[str, str]:
-        """The master run's parameters for workers; read again after a while."""
+        """The master run's parameters for workers, as this process has them; those of its record are read again after
+        a while.
+        """
         with self._guard:
             if time.monotonic() >= self._passed_on_until:
                 deadline, own = Deadline(10.0), run_path(self.settings.run_id)
                 master = as_record(self.api.get(own, deadline=deadline), own)
                 marked = preference(self.api, "launch.system.parameters", deadline)
-                self._passed_on = inheritance(self.settings, marked).taken(parameters_of(master))
+                self._passed_on = inheritance(self.settings, marked).taken(parameters_of(master), self._environment)
                 self._passed_on_until = time.monotonic() + KEEP_INHERITED
             return self._passed_on
 

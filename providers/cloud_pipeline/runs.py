@@ -6,10 +6,12 @@ them afterwards, while anybody who sees the run can edit its tags.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import unquote
 
 from autoscaler.core.model.fleet import Ending, FailureKind, InstanceType, MachineState, PriceType, Worker
 from autoscaler.providers.cloud_pipeline.api import as_record, as_records, is_capacity, is_interruption, unix_time
@@ -24,6 +26,10 @@ NODE_ARRAY = "SGE_AUTOSCALER_NODE_ARRAY"
 GROUP = "SGE_AUTOSCALER_GROUP"
 BOOT = "SGE_AUTOSCALER_BOOT"
 """The order's boot script, compressed and in base64. It holds a secret, and is never read back."""
+
+MARKS = (CELL, ORDER, TOKEN, INDEX, NODE_ARRAY, GROUP)
+PARAMETER_TYPES = frozenset({"string", "boolean", "int", "path", "input", "output", "common"})
+_SPLITS = re.compile(r"[|=%]")
 
 LIVING = ("RUNNING", "PAUSING", "PAUSED", "RESUMING")
 ENDED = ("SUCCESS", "FAILURE", "STOPPED")
@@ -59,7 +65,12 @@ class Run:
 
     @property
     def cell(self) -> str | None:
-        return self.parameters.get(CELL)
+        return self.mark(CELL)
+
+    def mark(self, name: str) -> str | None:
+        """One of `MARKS` as the creating call meant it."""
+        value = self.parameters.get(name)
+        return None if value is None else unquote(value)
 
     @property
     def is_final(self) -> bool:
@@ -68,7 +79,7 @@ class Run:
     @property
     def index(self) -> int:
         """-1: unknown."""
-        text = self.parameters.get(INDEX, "")
+        text = self.mark(INDEX) or ""
         return int(text) if text.isdigit() else -1
 
 
@@ -117,14 +128,30 @@ def of_platform(run: Run) -> bool:
     return CELL not in given and (given.get("cluster_role"), given.get("cluster_role_type")) == ("worker", "additional")
 
 
+def encoded(value: str) -> str:
+    """A mark without the characters at which the platform splits its text of all parameters."""
+    return _SPLITS.sub(lambda found: f"%{ord(found[0]):02X}", value)
+
+
 def parameters_of(record: Mapping[str, Any]) -> dict[str, str]:
     """A run's parameters, resolved as far as the platform does that."""
     what = f"the parameters of run {record.get('id')}"
-    return {
-        str(item.get("name")): str(item.get("resolvedValue") or item.get("value") or "")
-        for item in as_records(record.get("pipelineRunParameters") or [], what)
-        if item.get("name") != BOOT
-    }
+    found = map(_parameter, as_records(record.get("pipelineRunParameters") or [], what))
+    return {name: value for name, value in found if name != BOOT}
+
+
+def _parameter(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Name and value. The platform keeps all parameters as one text, `NAME=VALUE=TYPE|…`. Of a value with `=` in it the
+    record has everything as the name, or the rest of the value as the type.
+    """
+    name, value, kind = (str(item.get(key) or "") for key in ("name", "value", "type"))
+    if not value and "=" in name:
+        name, _, value = name.partition("=")
+        rest, separator, last = value.rpartition("=")
+        return name, rest if separator and last in PARAMETER_TYPES else value
+    if kind and kind not in PARAMETER_TYPES:
+        return name, f"{value}={kind}"
+    return name, str(item.get("resolvedValue") or value)
 
 
 def worker_from(run: Run, kind: InstanceType, *, ready: bool) -> Worker:
@@ -132,15 +159,15 @@ def worker_from(run: Run, kind: InstanceType, *, ready: bool) -> Worker:
     return Worker(
         id=run.id,
         type=kind,
-        node_array=run.parameters.get(NODE_ARRAY, ""),
+        node_array=run.mark(NODE_ARRAY) or "",
         state=state_of(run),
         created_at=run.created_at,
         name=run.pod,
         address=run.address,
         price_type=PriceType.SPOT if run.spot else PriceType.ON_DEMAND,
         price_per_hour=run.price_per_hour,
-        order_id=run.parameters.get(ORDER),
-        group_id=run.parameters.get(GROUP),
+        order_id=run.mark(ORDER),
+        group_id=run.mark(GROUP),
         ready=ready,
         message=message_of(run),
         ending=ending_of(run),

@@ -19,7 +19,7 @@ from autoscaler.providers.cloud_pipeline import orders
 from autoscaler.providers.cloud_pipeline.parameters import launch_body
 from autoscaler.providers.cloud_pipeline.provider import CloudPipelineProvider
 from autoscaler.providers.cloud_pipeline.runs import BOOT
-from autoscaler.providers.interface import HasRunLog, LaunchOrder, QuotaReached, Refused, Unreachable
+from autoscaler.providers.interface import GROUP_ID, HasRunLog, LaunchOrder, QuotaReached, Refused, Unreachable
 from autoscaler.providers.registry import platform_defaults
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
 
@@ -172,6 +172,64 @@ def test_a_worker_inherits_parameters_of_the_master_run(
     inherited = {name: given.get(name) for name in ("CP_CAP_LIMIT_MOUNTS", "CP_CAP_MOUNT_OPTIONS_4", "OWN_PARAMETER")}
     assert inherited == {"CP_CAP_LIMIT_MOUNTS": "1,2,3", "CP_CAP_MOUNT_OPTIONS_4": "rw,vers=4", "OWN_PARAMETER": None}
     assert "CP_CAP_NOT_FOR_WORKERS" not in given
+
+
+def test_a_worker_inherits_values_of_the_launchers_environment_first(plane: CloudPipelinePlane) -> None:
+    """The record of the run lacks what was exported since, and cannot hold every value."""
+    plane.launcher = {"CP_CAP_LIMIT_MOUNTS": "9", "CP_CAP_MOUNT_OPTIONS_12": "rw,vers=4.1|ro", "OWN_PARAMETER": "mine"}
+    provider = plane.connect(CELL, CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES="CP_CAP_LIMIT_MOUNTS")
+    provider.launch(order(provider))
+    (body,) = plane.process.state["bodies"]
+    given = {name: parameter["value"] for name, parameter in body["params"].items()}
+    inherited = {name: given.get(name) for name in (*plane.launcher, "CP_CAP_MOUNT_OPTIONS_4")}
+    assert inherited == {**plane.launcher, "OWN_PARAMETER": None, "CP_CAP_MOUNT_OPTIONS_4": "rw,vers=4"}
+
+
+@pytest.mark.parametrize("cell", ("a|b", "a=b", "50%7Coff", "|", "site=x|y=string"))
+def test_a_cell_tag_with_characters_that_split_parameters_orphans_no_run(plane: CloudPipelinePlane, cell: str) -> None:
+    provider = plane.connect(cell)
+    wanted = replace(order(provider, count=2), cell=cell, node_array="gpu=a|b", tags={GROUP_ID: "gpu=a|b-1"})
+    ids = provider.launch(wanted).ids
+    again = plane.connect(cell).launch(replace(wanted, asked_before=True)).ids
+    workers = plane.connect(cell).workers()
+    marks = {(worker.node_array, worker.group_id, worker.order_id) for worker in workers}
+    assert (set(again), {worker.id for worker in workers}) == (set(ids), set(ids))
+    assert marks == {("gpu=a|b", "gpu=a|b-1", wanted.order_id)}
+    assert list(plane.connect("a").workers()) == []
+    plane.connect(cell).terminate(ids)
+    assert list(plane.billable()) == []
+
+
+@pytest.mark.parametrize("name", ("CP_CAP_SGE_QUEUE_NAME", "CP_CAP_SGE_HOSTLIST_NAME"))
+def test_a_name_that_the_platform_would_split_is_refused(plane: CloudPipelinePlane, name: str) -> None:
+    provider = plane.connect(CELL, **{name: "a|b.q"})
+    with pytest.raises(Refused, match="rename it"):
+        provider.launch(order(provider))
+    assert list(plane.billable()) == []
+
+
+def test_no_boot_script_comes_back_as_the_name_of_a_parameter(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    """The `=` that fill up base64 would make the platform take the whole script, with its secret, for a name."""
+    for length in range(6):
+        asked = replace(order(provider, token=f"order-{length}"), boot_script=f"#!/bin/sh\n: {'x' * length}\n")
+        (run_id,) = provider.launch(asked).ids
+        provider.workers()
+        known = provider.listing.known(run_id)
+        assert known is not None
+        assert not [name for name in known.parameters if name.startswith(BOOT)]
+    assert not [body for body in plane.process.state["bodies"] if "=" in body["params"][BOOT]["value"]]
+
+
+def test_a_platform_that_may_launch_no_runs_now_stops_no_array(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    plane.process.control("set", scheduled=0)
+    ((_, error),) = provider.launch(order(provider)).shortfalls
+    assert (type(error), "scheduled at once" in str(error)) == (QuotaReached, True)
+    plane.process.control("set", scheduled=1000)
+    assert len(provider.launch(order(provider)).ids) == 1
 
 
 SCRIPT = '#!/bin/sh\necho "it\'s told: ${SECRET:-none}"\n'

@@ -69,13 +69,16 @@ class CloudPipelinePlane(ControlPlane):
         self.environment: dict[str, str] = self.process.state["environment"]
         self.broken: dict[str, str] = {}
         self.tls: BreakingTls | None = None
+        self.launcher: dict[str, str] = {}
+        """The launcher's environment."""
         self.skew = 0.0
         """Seconds by which the providers' clock is ahead."""
 
     def connect(self, cell: str, **given: str) -> CloudPipelineProvider:
         values = {**self.environment, **self.broken, **given}
         settings = read_settings(CloudPipelineProvider.Settings, values)
-        provider = CloudPipelineProvider(settings, cell=cell, rate_limiter=RateLimiter(rate=1000.0, burst=1000))
+        limiter = RateLimiter(rate=1000.0, burst=1000)
+        provider = CloudPipelineProvider(settings, cell=cell, rate_limiter=limiter, environment=self.launcher)
         provider.orders.clock = lambda: time.monotonic() + self.skew
         return provider
 

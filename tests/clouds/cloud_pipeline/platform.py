@@ -55,6 +55,14 @@ class Run:
     log: list[dict[str, Any]] = field(default_factory=list)
 
     @property
+    def text(self) -> str:
+        """All parameters as the platform keeps them (PipelineRun.java: convertParamsToString)."""
+        return "|".join(
+            f"{name}={one['value']}" + (f"={one['type']}" if one.get("type") else "")
+            for name, one in self.asked["params"].items()
+        )
+
+    @property
     def parent(self) -> int | None:
         return self.asked.get("parentRunId")
 
@@ -71,6 +79,8 @@ class Platform:
     timing: Timing = field(default_factory=Timing)
     limit: int | None = None
     """This many runs the user may have at once, the master's not counted."""
+    scheduled: int = 1000
+    """`launch.max.scheduled.number`: this many runs one call may launch; 0 while nothing may be launched."""
     refusal: str | None = None
     """What every launch is refused with."""
     short_of: set[str] = field(default_factory=set)
@@ -127,6 +137,11 @@ class Platform:
         with self.guard:
             if self.refusal is not None:
                 raise Refusal(self.refusal)
+            if self.scheduled < 1:  # PipelineRunManager.java: runCmd; messages.properties: error.exceed.max.runs.count
+                raise Refusal(
+                    f"Error: exceeded allowed number of scheduled at once runs: allowed '{self.scheduled}', "
+                    "but actual '1'"
+                )
             name = asked["instanceType"]
             if not any(kind["name"] == name for kind in self.types):
                 raise Refusal(f"Instance type '{name}' is not allowed.")
@@ -149,7 +164,8 @@ class Platform:
     def find(self, number: int) -> Run:
         with self.guard:
             if number not in self.runs:
-                raise Refusal(f"Run with id: {number} was not found.")
+                # messages.properties: error.pipeline.not.found, which runs share with pipelines
+                raise Refusal(f"Pipeline with requested id: '{number}' was not found.")
             run = self.runs[number]
             if run.doom is not None and not run.final and self.clock() >= run.created + run.doom[0]:
                 self.end(run, "FAILURE", run.doom[1])
@@ -176,7 +192,8 @@ class Platform:
 
     def terminate(self, run: Run) -> None:
         if run.status != "PAUSED":
-            raise Refusal(f"Run with id: {run.id} is not paused and cannot be terminated.")
+            # messages.properties has this sentence under error.run.termination.wrong.status.
+            raise Refusal(f"Only paused runs can be terminated. Given run '{run.id}' has '{run.status}' status.")
         self.end(run, "STOPPED")
 
     def stop(self, run: Run) -> None:
@@ -202,9 +219,7 @@ class Platform:
             "podId": run.pod or f"pipeline-{run.id}",
             "initialized": age >= self.timing.initialized and run.doom is None,
             "parentRunId": run.parent,
-            "pipelineRunParameters": [
-                {"name": name, **value, "resolvedValue": value["value"]} for name, value in asked["params"].items()
-            ],
+            "pipelineRunParameters": parsed(run.text),
             "instance": {
                 "nodeType": asked.get("instanceType"),
                 "nodeDisk": asked.get("hddSize"),
@@ -234,6 +249,29 @@ class Platform:
             for status, text in lines
             for task in ({"name": "SGEWorkerSetup"},)
         ]
+
+
+def parsed(text: str) -> list[dict[str, str]]:
+    """The text of all parameters as records have it: split at each `|` and `=`, and a part of more than three pieces,
+    or of one, is a name (PipelineRun.java: parseParameters). Java's `split` drops empty pieces at the end.
+    """
+    found: list[dict[str, str]] = []
+    for part in _split(text, "|") if text.strip() else ():
+        match _split(part, "="):
+            case [name, value]:
+                found.append({"name": name, "value": value, "resolvedValue": value})
+            case [name, value, kind]:
+                found.append({"name": name, "value": value, "type": kind, "resolvedValue": value})
+            case _:
+                found.append({"name": part})
+    return found
+
+
+def _split(text: str, at: str) -> list[str]:
+    pieces = text.split(at)
+    while len(pieces) > 1 and not pieces[-1]:
+        pieces.pop()
+    return pieces
 
 
 def text_of(seconds: float) -> str:

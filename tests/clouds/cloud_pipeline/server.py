@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import socket
 import struct
 import sys
@@ -182,45 +183,62 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def dispatch(platform: Platform, method: str, path: list[str], query: dict[str, str], body: Any) -> Any:
-    """The payload of one call. Raises Refusal, Malformed."""
+    """The payload of one call. Raises Refusal, Malformed.
+
+    Each route names the file of the server (`api/src/main/java/com/epam/pipeline/`) that shows what it does, read at
+    epam/cloud-pipeline 4c537d33. The server ignores fields and parameters that it does not know; here they are refused.
+    """
     match method, path:
+        # controller/pipeline/PipelineRunController.java: runPipeline; manager/pipeline/PipelineRunManager.java: runCmd
         case "POST", ["run"]:
             return platform.record(platform.launch(bodies.check_launch(body)))
+        # controller/pipeline/PipelineRunController.java: filterRuns; dao/pipeline/PipelineRunDao.java
         case "POST", ["run", "filter"]:
             return filtered(platform, bodies.check_filter(body))
+        # controller/pipeline/PipelineRunController.java: loadRunsByParentId (RunInfo.java)
         case "GET", ["run", "parents", number]:
             _no(query)
             return [_compact(run) for run in platform.listed() if run.parent == int(number)]
+        # controller/pipeline/PipelineRunController.java: loadRun; PipelineRunManager.java: loadPipelineRun
         case "GET", ["run", number]:
             _no(query)
             return platform.record(platform.find(int(number)))
+        # controller/pipeline/PipelineRunController.java: loadTaskLogs
         case "GET", ["run", number, "task"]:
             return task_log(platform, platform.find(int(number)), query)
+        # controller/pipeline/PipelineRunController.java: updateRunStatus, terminateRun, updateRunTags, addLog
         case "POST", ["run", number, verb]:
             return change(platform, platform.find(int(number)), verb, query, body)
+        # controller/pipeline/PipelineController.java: getEstimatedPrice
         case "POST", ["pipeline", "price"]:
             asked = bodies.fields(body, bodies.PRICE)
             return {
                 "instanceType": asked["instanceType"],
                 "pricePerHour": platform.price(asked["instanceType"], spot=asked["spot"]),
             }
+        # controller/cluster/ClusterController.java: loadAllowedInstanceAndPriceTypes
         case "GET", ["cluster", "instance", "allowed"]:
             if query.keys() != {"regionId", "spot"} or query["spot"] not in ("true", "false"):
                 raise Malformed(f"regionId and spot are wanted, not {query}")
             types = platform.types if query["regionId"] == "1" else []
             return {KEY: types, "cluster.allowed.instance.types": types, "cluster.allowed.price.types": []}
+        # controller/preference/PreferenceController.java
         case "GET", ["preferences", name]:
             return preference(platform, name)
+        # controller/user/UserController.java: getSettings; workflows/pipe-common/pipeline/api/api.py sends it so
         case "GET", ["user", "token"]:
-            if query.keys() != {"duration"}:
-                raise Malformed(f"duration is wanted, not {query}")
-            return {"token": platform.new_token(int(query["duration"]))}
+            if query.keys() != {"expiration"}:
+                raise Malformed(f"expiration is wanted, not {query}")
+            return {"token": platform.new_token(int(query["expiration"]))}
         case _:
             raise Malformed("there is no such call")
 
 
 def filtered(platform: Platform, asked: dict[str, Any]) -> dict[str, Any]:
-    """One page of the runs that match, newest first."""
+    """One page of the runs that match, newest first. `partialParameters` is SQL's `like` on the text of all
+    parameters (PipelineRunDao.java): each `_` in it stands for any character.
+    """
+    like = re.compile(re.escape(asked["partialParameters"]).replace("_", ".").replace("%", ".*"), re.DOTALL)
     wanted = asked.get("statuses")
     found = [
         run
@@ -228,7 +246,7 @@ def filtered(platform: Platform, asked: dict[str, Any]) -> dict[str, Any]:
         if run.parent == asked["parentId"]
         and run.id not in platform.hidden
         and (wanted is None or run.status in wanted)
-        and asked["partialParameters"] in _joined(run)
+        and like.search(run.text)
     ]
     begin = (asked["page"] - 1) * asked["pageSize"]
     page = found[begin : begin + asked["pageSize"]]
@@ -264,7 +282,7 @@ def task_log(platform: Platform, run: Run, query: dict[str, str]) -> list[dict[s
 
 def preference(platform: Platform, name: str) -> dict[str, str]:
     if name not in platform.preferences:
-        raise Refusal(f"Preference with name: '{name}' was not found.")
+        raise Refusal(f"Preference with name '{name}' not found")
     return {"name": name, "value": platform.preferences[name], "type": "INTEGER", "preferenceGroup": "Grid engine"}
 
 
@@ -329,11 +347,6 @@ def state(server: Server) -> dict[str, Any]:
 def _envelope(payload: Any, status: str, message: str | None = None) -> str:
     envelope = {"payload": payload, "message": message, "status": status}
     return json.dumps({name: value for name, value in envelope.items() if value is not None})
-
-
-def _joined(run: Run) -> str:
-    """All parameters as the platform stores and searches them."""
-    return "|".join(f"{name}={value['value']}={value['type']}" for name, value in run.asked["params"].items())
 
 
 def _compact(run: Run) -> dict[str, Any]:
