@@ -1,4 +1,5 @@
 """The table of events, for 30 days and at most `MOST_ROWS` rows: what happened to jobs and workers, each reported once.
+If there are more, the owners with most of them lose their oldest.
 
 A pass without news writes nothing. The state that a restart needs is kept beside the events: which jobs run, and how
 far accounting was read. What was reported of waiting jobs is read off the events themselves.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from autoscaler.core.events.event import OF_WORKERS, EventKind, JobEvent, span, those_within, within
@@ -71,6 +72,7 @@ TABLES: Migration = (
     "INSERT INTO event_marks VALUES (1, NULL, NULL, NULL)",
 )
 
+_TEXT = "length(jobs || tasks || owner || project || hosts || queue || message)"
 _FIELDS = tuple(field.name for field in dataclasses.fields(JobEvent))
 _COLUMNS = ("first_job", "last_job", *_FIELDS)
 _INSERT = f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
@@ -213,24 +215,49 @@ class EventTable(Table):
         return [*mine, *{row["id"]: row for row in workers.values()}.values()]
 
     def forget(self, now: float) -> None:
-        """Drop old events, and the oldest beyond the bounds."""
+        """Drop old events, and the oldest of the owners that have most beyond the bounds."""
         with self._database.transaction():
-            before = self._database.row("SELECT max(id) AS id FROM events WHERE seen_at < ?", (now - KEPT_FOR,))
-            excess = self._database.row(
-                "SELECT max(id) AS id FROM ("
-                "SELECT id, count(*) OVER newest AS place, sum(length("
-                "jobs || tasks || owner || project || hosts || queue || message)) OVER newest AS text"
-                " FROM events WINDOW newest AS (ORDER BY id DESC)) WHERE place > ? OR text > ?",
-                (MOST_ROWS, MOST_TEXT),
-            )
-            last = max(row["id"] or 0 for row in (before, excess) if row is not None)
-            if not last:
+            self._database.execute("CREATE TEMP TABLE IF NOT EXISTS pushed_out (id INTEGER PRIMARY KEY)")
+            self._database.execute("DELETE FROM pushed_out")
+            self._database.execute("INSERT INTO pushed_out SELECT id FROM events WHERE seen_at < ?", (now - KEPT_FOR,))
+            self._push_out_beyond_shares()
+            row = self._database.row("SELECT max(until) AS at FROM events WHERE id IN (SELECT id FROM pushed_out)")
+            if row is None or row["at"] is None:
                 return
-            row = self._database.row("SELECT max(until) AS at FROM events WHERE id <= ?", (last,))
-            self._database.execute("DELETE FROM events WHERE id <= ?", (last,))
+            self._database.execute("DELETE FROM events WHERE id IN (SELECT id FROM pushed_out)")
             self._database.execute(
-                "UPDATE event_marks SET pushed_out = max(coalesce(pushed_out, ?1), ?1)", (row["at"] if row else now,)
+                "UPDATE event_marks SET pushed_out = max(coalesce(pushed_out, ?1), ?1)", (row["at"],)
             )
+
+    def _push_out_beyond_shares(self) -> None:
+        """The oldest events of the owners that have more than their share of the bounds."""
+        left = "FROM events WHERE id NOT IN (SELECT id FROM pushed_out)"
+        sums = self._database.rows(f"SELECT owner, count(*) AS rows, sum({_TEXT}) AS text {left} GROUP BY owner")
+        rows = share([row["rows"] for row in sums], MOST_ROWS)
+        text = share([row["text"] for row in sums], MOST_TEXT)
+        if rows is None and text is None:
+            return
+        self._database.execute(
+            "INSERT OR IGNORE INTO pushed_out SELECT id FROM ("
+            f"SELECT id, count(*) OVER newest AS place, sum({_TEXT}) OVER newest AS text {left}"
+            " WINDOW newest AS (PARTITION BY owner ORDER BY id DESC)) WHERE place > ? OR text > ?",
+            (MOST_ROWS if rows is None else rows, MOST_TEXT if text is None else text),
+        )
+
+
+def share(amounts: Sequence[int], most: int) -> int | None:
+    """The most that each may have so that all together have no more than `most`; None: they have not. Who has less than
+    an equal part leaves the rest to others.
+    """
+    if sum(amounts) <= most:
+        return None
+    left = most
+    for at, amount in enumerate(sorted(amounts)):
+        equal = left // (len(amounts) - at)
+        if amount > equal:
+            return equal
+        left -= amount
+    return None
 
 
 def _names(event: JobEvent, host: str) -> bool:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from autoscaler.core.actions import Remove, Terminate
+from autoscaler.core.demand.eligibility import details_wanted
 from autoscaler.core.limits.circuit_breaker import tripped
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.policy import CircuitBreaker, OwnerKind
 from autoscaler.core.snapshot import Plan, Snapshot
-from tests.core.building import NOW, Details, a_job, codes, details_of, jobs, launched
+from tests.core.building import NOW, Details, a_job, a_snapshot, codes, details_of, jobs, launched
 from tests.core.test_deadlock import History, a_history, jobs_acted_on
 from tests.properties.unhelpful_launches import Cause, UnhelpfulLaunches
 
@@ -139,6 +140,15 @@ def test_projects_and_accounts_can_tell_owners_apart(kind: OwnerKind) -> None:
     history = with_owners(jobs(12, slots=64, owner="eve"), a_job(99, owner="eve"), known, kind=kind)
     assert len(acted_on(history, 12)) == 2
     assert launched(history.observe(15)) == {"m5.large": 1}
+
+
+def test_jobs_of_one_owner_that_must_be_looked_up_leave_room_for_those_of_others() -> None:
+    world = a_snapshot(
+        *(a_job(number, tasks="1-2", count=2, waited=9000.0, owner="eve") for number in range(1, 301)),
+        a_job(999, tasks="1-2", count=2, owner="ann"),
+    )
+    wanted = details_wanted(world.cluster.job_categories, world.memory, world.policy, NOW)
+    assert (len(wanted), 999 in wanted) == (world.policy.detail_lookups, True)
 
 
 # -- removals ----------------------------------------------------------------------------------------------------------

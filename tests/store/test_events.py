@@ -171,6 +171,28 @@ def test_the_number_of_events_and_their_text_are_bounded(table: EventTable, monk
     assert len(table.read()) == 2
 
 
+def test_many_events_of_one_owner_push_out_no_event_of_another(
+    table: EventTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "MOST_ROWS", 20)
+    keep(table, an_event(JOINED, worker_id="i-1"), *(an_event(SUBMITTED, str(job), owner="ann") for job in (1, 2, 3)))
+    keep(table, *(an_event(SUBMITTED, str(job), owner="eve") for job in range(10, 200)))
+    table.forget(NOW)
+    kept = [one.event for one in table.read()]
+    assert [event.jobs for event in kept if event.owner == "ann"] == ["1", "2", "3"]
+    assert [event.kind for event in kept if not event.owner] == [JOINED]
+    assert [event.jobs for event in kept if event.owner == "eve"] == [str(job) for job in range(184, 200)]
+
+
+@pytest.mark.parametrize(
+    ("amounts", "most", "expected"), (((3, 4), 7, None), ((3, 4), 6, 3), ((1, 50, 50), 21, 10), ((0, 9), 5, 5))
+)
+def test_who_has_less_than_an_equal_part_leaves_the_rest_to_others(
+    amounts: tuple[int, ...], most: int, expected: int | None
+) -> None:
+    assert events.share(amounts, most) == expected
+
+
 @pytest.mark.parametrize("field", ("tasks", "owner", "project", "queue", "message"))
 def test_text_that_users_can_make_long_is_bounded(
     table: EventTable, monkeypatch: pytest.MonkeyPatch, field: str

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoscaler.core.demand.detail_needs import NOTHING, Needs
+from autoscaler.core.demand.owners import in_turn
 from autoscaler.core.model.cluster import ExecutionHost, JobCategory, JobDetail, JobRequest
 from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.memory import Memory
@@ -213,7 +214,8 @@ def details_wanted(
     """Jobs to ask `qstat -j` about in this pass: those on lost workers, running ones that quotas count by project or
     group, then those never looked up or changed, then old answers that keep a job from counting.
 
-    Oldest first, at most `policy.detail_lookups`. Held and failed jobs can wait: they do not count anyway.
+    Of each user in turn the oldest first, at most `policy.detail_lookups`. Held and failed jobs can wait: they do not
+    count anyway.
     """
     needs = needs.under(policy)
 
@@ -225,7 +227,7 @@ def details_wanted(
         return unknown is not None or not memory.details.keys().isdisjoint(category.jobs)
 
     wanted = [
-        (rank, submitted, job)
+        (rank, submitted, job, category.ask.owner)
         for category in job_categories
         if may_need_details(category)
         for job, submitted in zip(category.jobs, category.submitted, strict=True)
@@ -234,7 +236,7 @@ def details_wanted(
     running_jobs = needs.running if needs.of_running else ()
     running = [job for job in running_jobs if job not in memory.details or memory.details[job].group is None]
     most = policy.detail_lookups // 2  # those that wait must not starve behind them
-    jobs = (*memory.lookups, *running[:most], *(job for _, _, job in sorted(wanted)))
+    jobs = (*memory.lookups, *running[:most], *in_turn((owner, job) for _, _, job, owner in sorted(wanted)))
     return tuple(dict.fromkeys(jobs))[: policy.detail_lookups]
 
 
