@@ -15,7 +15,7 @@ from autoscaler.commands.context import Invocation
 from autoscaler.commands.overriding import override, place_to_ask, refused_if_closed
 from autoscaler.core.workers.phases import Condition
 from autoscaler.engine.operator_commands import OperatorCommand, carry_out
-from autoscaler.engine.unseen import RELEASED, may_still_come
+from autoscaler.engine.unseen import RELEASED, may_still_come, unseen
 from autoscaler.errors import LockHeld
 from autoscaler.report.log import configure_log
 from autoscaler.report.reasons.table import REASONS
@@ -99,6 +99,8 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
     print_progress("waiting for the running autoscaler; Ctrl-C ends the waiting, not the stop", as_json=as_json)
     shown = store.history.passes(1)[0].number if store.history.passes(1) else 0
     aside: dict[str, Condition] = {}
+    awaited: list[str] = []
+    grace = invocation.settings.process.order_grace
     while _served(invocation):
         for done in reversed(store.history.passes(5)):
             if done.number > shown:
@@ -109,6 +111,10 @@ def _wait(invocation: Invocation, store: Store, verb: Verb, *, as_json: bool) ->
         before, aside = aside, set_aside(store)
         if aside and aside != before:
             print_progress(_waits_for(aside), as_json=as_json, disabled_by_hand=disabled_by_hand(store))
+        earlier, awaited = awaited, [each.words for each in unseen(store, time.time() - grace)]
+        if awaited and awaited != earlier:
+            words = f"waiting for {few(awaited)}: ordered, and in no listing yet"
+            print_progress(words, as_json=as_json, awaited=awaited)
         time.sleep(POLL_EVERY)
     if not store.overrides.fulfilled(verb):
         return False

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
 from autoscaler.commands import doctor
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
+from autoscaler.core.actions import Launch, LaunchSet
 from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.snapshot import Plan
 from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.durations import seconds_of
 from autoscaler.errors import SettingsError
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.interface import LaunchOrder
 from autoscaler.settings import load_settings
 from autoscaler.sge.checks import Level
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.observations import LastObservation, SeenWorker
-from autoscaler.store.overrides import Verb
+from autoscaler.store.overrides import AUTOSCALER, MAY_COME, Verb
 from autoscaler.store.store import Store
 from tests.commands.test_commands import environ, store
 from tests.deadlines import replace_sleep
@@ -157,6 +164,27 @@ def test_doctor_and_status_name_workers_that_cost_and_on_which_only_a_person_dec
 def test_an_empty_host_is_refused_with_a_hint(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert "'HOST': it is empty; `sge-autoscaler workers` lists the workers" in capsys.readouterr().err
+
+
+def test_a_stop_that_names_what_may_still_come_ends_with_exit_code_6(
+    environ: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason, now = because(Code.DEMAND), time.time()
+    bucket = next(each for each in load_catalog().buckets() if each.type.name == "m5.large")
+    store.accept(Plan((Launch("execute", (LaunchSet((bucket,), 1),), reason),), Memory()), pass_number=1, at=now)
+    (record,) = store.journal.orders(0)
+    asked = LaunchOrder(f"{record.id}-0", record.id, "tag", "execute", (bucket,), 1, "")
+    store.journal.send(asked, 0, now)
+    store.journal.answer(asked.token, ids=["i-9"], failures=(), message="", at=now)
+    ended = f"{AUTOSCALER}: done{MAY_COME}m5.large i-9"
+    rounds = iter((lambda: None, lambda: store.overrides.end(Verb.STOP_NOW, who=ended, at=now)))
+    replace_sleep(monkeypatch, "autoscaler.commands.stop", lambda _: next(rounds)())
+    with hold(Invocation(environ).cell, lock_directory(), state=str(Invocation(environ).state_directory)):
+        assert main(["stop", "--now"]) == 6
+    printed = capsys.readouterr().out
+    assert printed.count("waiting for m5.large i-9: ordered, and in no listing yet") == 1
+    assert "m5.large i-9 may still come, and costs money then" in printed
+    assert "all workers have been removed" not in printed
 
 
 def test_a_waiting_stop_names_the_workers_that_a_person_disabled(
