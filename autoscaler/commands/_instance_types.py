@@ -19,8 +19,10 @@ PATIENCE = 30.0
 
 def unknown_types(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str]:
     """Types and families of the settings that the provider does not have, with similar ones. Nothing if it lists no
-    types.
+    types, or gives none: its list is then one of its own.
     """
+    if refusal(buckets):
+        return
     for suffix, queue in settings.queues.items():
         array = node_array_policy(queue, suffix, settings.process)
         types = [bucket.type for bucket in buckets if array.takes(bucket.key)]
@@ -42,6 +44,11 @@ def unknown_types(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str
             f"{name} = {given}{where}: provider {settings.process.provider} has no such {what} for "
             f"{array_name(suffix)}; {advice}"
         )
+
+
+def refusal(buckets: Sequence[Bucket]) -> str:
+    """Why the provider gives no type at all; empty: it gives some, or lists none."""
+    return buckets[0].problem or "" if buckets and all(bucket.problem for bucket in buckets) else ""
 
 
 def no_type_fits(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str]:

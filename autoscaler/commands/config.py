@@ -17,10 +17,11 @@ from rich.table import Table
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.commands import _import
-from autoscaler.commands._instance_types import no_type_fits, offers_in_time, unknown_types
+from autoscaler.commands._instance_types import no_type_fits, offers_in_time, refusal, unknown_types
 from autoscaler.commands._output import echo, json_option, print_json, print_result
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
+from autoscaler.core.constraints.per_array import PerNodeArray
 from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.munge import refuse_missing
 from autoscaler.policies import registry as policies
@@ -72,8 +73,30 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
         table.add_row(row.env, value, row.origin, style="" if row.origin != "default" else "dim")
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(table)
-    for warning in settings.warnings:
+    for warning in (*settings.warnings, *_replaced_by_rules(settings)):
         echo(f"warning: {warning}", err=True)
+
+
+def _replaced_by_rules(settings: Settings) -> list[str]:
+    """Timeouts of the settings that do not hold, since the rules have others."""
+    process = settings.process
+    try:
+        rules = RuleFiles.load(process.rules, process.vm_sizes, group=process.trusted_group).rules()
+    except SettingsError as error:
+        return [str(error)]
+    if rules is None:
+        return []
+    found = (("IDLE_TIMEOUT", rules.idle_timeout), ("SCALE_UP_POLLING_TIMEOUT", rules.boot_timeout))
+    return [
+        f"CP_CAP_AUTOSCALE_{name} does not hold: {process.rules} sets {_by_array(timeout)}"
+        for name, timeout in found
+        if timeout is not None
+    ]
+
+
+def _by_array(timeout: PerNodeArray[float]) -> str:
+    named = "".join(f", {array}: {seconds:g} s" for array, seconds in sorted(timeout.named.items()))
+    return f"{timeout.default:g} s{named}"
 
 
 def _document(row: SettingRow) -> dict[str, str]:
@@ -204,6 +227,8 @@ def _wrong_types(settings: Settings, notes: list[str]) -> list[str]:
     try:
         provider = load(settings.process.provider or "", settings.for_provider(os.environ), "config-check")
         offers = offers_in_time(provider)
+        if problem := refusal(offers):
+            notes.append(f"provider {settings.process.provider} gives no machines with these settings: {problem}")
         return [*unknown_types(settings, offers), *no_type_fits(settings, offers)]
     except AutoscalerError as error:
         notes.append(f"provider {settings.process.provider} cannot be asked for its instance types here: {error}")

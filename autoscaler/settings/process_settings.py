@@ -537,7 +537,7 @@ class Process(Section):
     disable_default_queue: bool = setting(
         "CP_CAP_SGE_DISABLE_DEFAULT_QUEUE",
         False,
-        "Serve only the queues that have a suffix. They still inherit settings without a suffix.",
+        "Serve only the queues that have a suffix. With provider cloud_pipeline they still inherit what has none.",
     )
     extra_pe_path: Path | None = without_effect(
         "CP_CAP_SGE_EXTRA_PE_PATH",

@@ -31,6 +31,14 @@ def test_show_prints_the_own_settings_of_the_chosen_provider_with_their_origin()
     assert [(row["value"], row["origin"]) for row in own] == [("3", "environment"), ("0", "default")]
 
 
+def test_show_says_which_timeouts_the_rules_replace(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text('{"idle_timeout": {"default": 15, "execute_1": 60}}')
+    done = CliRunner().invoke(command, ["show"], env={**WELL, "CP_CAP_AUTOSCALE_RULES": str(rules)})
+    warned = [line for line in done.stderr.splitlines() if "does not hold" in line]
+    assert warned == [f"warning: CP_CAP_AUTOSCALE_IDLE_TIMEOUT does not hold: {rules} sets 15 s, execute_1: 60 s"]
+
+
 @pytest.mark.parametrize(
     ("environ", "message"),
     (

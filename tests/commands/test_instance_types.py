@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -122,6 +123,15 @@ def test_a_provider_that_does_not_answer_becomes_a_note(monkeypatch: pytest.Monk
         0,
         True,
     ), done.output
+
+
+def test_where_the_cloud_refuses_everything_no_type_is_called_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider then lists the types that it knows by itself, and others exist."""
+    refused = tuple(replace(bucket, problem="you are not authorized") for bucket in a_fake().buckets())
+    monkeypatch.setattr(FakeProvider, "buckets", lambda self: refused)
+    done = CliRunner().invoke(command, ["check"], env=WRONG)
+    assert "gives no machines with these settings: you are not authorized" in done.output
+    assert (done.exit_code, "no such instance type" in done.output) == (0, False), done.output
 
 
 def test_a_defect_of_a_provider_is_raised_not_reported_as_silence(monkeypatch: pytest.MonkeyPatch) -> None:

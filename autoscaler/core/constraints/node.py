@@ -121,7 +121,7 @@ PROPERTIES: Mapping[str, PropertyType] = MappingProxyType(
     {
         "bucket_id": PropertyType("str", "UUID of its bucket, the same in every pass"),
         "colocated": PropertyType("bool", "whether it is in a placement group"),
-        "cores_per_socket": PropertyType("int", "physical cores of a CPU socket"),
+        "cores_per_socket": PropertyType("int", "physical cores, all of them: no provider tells the sockets of a size"),
         "create_time": PropertyType("time", "when it was created"),
         "create_time_remaining": PropertyType("float", "seconds of its boot timeout that are left"),
         "create_time_unix": PropertyType("float", "when it was created, Unix seconds"),
