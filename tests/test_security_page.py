@@ -14,11 +14,23 @@ from tests.test_docs import is_defined, named_tests
 
 PAGE = Path(__file__).parents[1] / "SECURITY.md"
 ACTORS = {"job owner", "worker", "caller", "other local user", "network", "cloud account"}
-ROWS = [
-    [cell.strip() for cell in line.strip("|").split("|")]
-    for line in PAGE.read_text(encoding="utf-8").splitlines()
-    if line.startswith("| ") and not line.startswith("| who |")
-]
+THREATS, AIMS = PAGE.read_text(encoding="utf-8").partition("## Threats")[2].split("## Attackers and aims")
+
+
+def rows(text: str, first: str) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| ") and not line.startswith(f"| {first} |")
+    ]
+
+
+ROWS, MATRIX = rows(THREATS, "who"), rows(AIMS, "attacker")
+ATTACKERS = (
+    *("job owner", "other local user", "submit host", "worker's job"),
+    *("page's visitor", "cloud's answers", "package source"),
+)
+GOALS = ("code as us", "money", "others' data", "others' service", "lasting traces")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[1][:40])
@@ -33,9 +45,23 @@ def test_every_actor_has_a_threat() -> None:
     assert {actor for row in ROWS for actor in row[0].split(", ")} >= ACTORS
 
 
+def test_the_table_has_every_attacker_with_every_aim() -> None:
+    assert [tuple(row[:2]) for row in MATRIX] == [(who, aim) for who in ATTACKERS for aim in GOALS]
+
+
+@pytest.mark.parametrize("row", MATRIX, ids=lambda row: f"{row[0]}: {row[1]}")
+def test_each_aim_has_a_test_or_what_to_do_instead(row: list[str]) -> None:
+    _, _, defence, tests = row
+    assert [each for each in named_tests(tests) if not is_defined(*each.split("::"))] == []
+    assert named_tests(tests) or ("not defended" in defence.lower() and "Do this instead" in defence)
+
+
 def test_the_page_has_all_its_sections() -> None:
     heads = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("## ")]
-    assert heads == ["## How to report", "## Supported versions", "## What is trusted", "## Threats"]
+    assert heads == [
+        *("## How to report", "## Supported versions", "## What is trusted"),
+        *("## Threats", "## Attackers and aims"),
+    ]
 
 
 def test_a_missing_test_is_detected() -> None:
