@@ -14,7 +14,15 @@ from autoscaler.core.demand.access import ckpt_matters, needs_of
 from autoscaler.core.demand.detail_needs import Needs
 from autoscaler.core.model.cluster import Access, AccessList, QuotaSet
 from autoscaler.sge.membership import split_objects
-from autoscaler.sge.qconf import read_access, read_access_list, read_names, read_pe, read_queue, read_quotas
+from autoscaler.sge.qconf import (
+    read_access,
+    read_access_list,
+    read_attributes,
+    read_names,
+    read_pe,
+    read_queue,
+    read_quotas,
+)
 from autoscaler.sge.qstat import Listing
 
 HOSTS_AT_MOST = 50
@@ -70,7 +78,12 @@ def needs(texts: Mapping[str, str], qhost: bytes, listing: Listing) -> Needs:
         ckpt=ckpt_matters(read_names(texts.get("sckptl", "")), _read_each(texts, "sq_", read_queue)),
     )
     running = sorted({job.number for instance in listing.instances for job in instance.jobs if job.number})
-    return replace(found, running=tuple(running))
+    return replace(found, running=tuple(running), priorities=priorities_reported(texts.get("ssconf", "")))
+
+
+def priorities_reported(text: str) -> bool:
+    """Whether `qstat` shows priorities of waiting jobs, from `qconf -ssconf`."""
+    return read_attributes(text).get("report_pjob_tickets", "TRUE").strip().lower() not in ("false", "0")
 
 
 def access_lists(texts: Mapping[str, str]) -> dict[str, AccessList]:

@@ -67,6 +67,8 @@ WORDS: Mapping[int, str] = MappingProxyType(
 )
 """The text of `qacct` for each number (sge_status(5))."""
 
+AFTER_JOB = range(12, 17)
+"""Failures after the job had ended: of its parallel environment, its epilog, its processors."""
 _FIELDS = 13
 """Fields between colons, at least."""
 
@@ -160,6 +162,11 @@ class JobEnd:
     account: str = ""
     part: bool = False
     """A task of a parallel job on one of its hosts: the job has a line of its own."""
+
+    @property
+    def ran(self) -> bool:
+        """Whether the job itself ran: what failed after it, as an epilog, leaves no times of it either."""
+        return self.started_at is not None or self.failed in AFTER_JOB
 
     @property
     def how(self) -> str:

@@ -30,7 +30,7 @@ from autoscaler.core.model.cluster import (
     QuotaSet,
 )
 from autoscaler.errors import GridEngineNotObservable
-from autoscaler.sge.access import access_lists
+from autoscaler.sge.access import access_lists, priorities_reported
 from autoscaler.sge.calendars import read_calendar
 from autoscaler.sge.complex_table import COMPLEXES, read_complexes
 from autoscaler.sge.detail import read_details
@@ -87,6 +87,7 @@ class _Configuration:
     max_array_tasks: int | None
     max_reservation: int | None
     default_duration: float
+    priorities: bool
     context_allowed: bool
 
 
@@ -140,6 +141,7 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         max_array_tasks=configuration.max_array_tasks,
         max_reservation=configuration.max_reservation,
         default_duration=configuration.default_duration,
+        priorities=configuration.priorities,
         configuration_read=outputs.qconf.keys() >= _ALWAYS_READ,
         context_allowed=configuration.context_allowed,
         set_aside=(*listing.set_aside, *offers.set_aside, *aside.reasons),
@@ -235,6 +237,7 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
         # As shipped it is 0: `-R y` then reserves nothing.
         max_reservation=read("ssconf", _max_reservation, None),
         default_duration=duration("ssconf", "default_duration", inf),
+        priorities=read("ssconf", priorities_reported, default=True),
         context_allowed=read("sconf", lambda text: context_allowed(read_attributes(text)), default=True),
     )
 

@@ -177,6 +177,9 @@ def run(runner: Runner, argv: Sequence[str], timeout: float) -> Completed:
         ) from error
 
 
+_DEFAULTS = ", and default options in sge_qstat (`sge-autoscaler doctor`)"
+
+
 def require_success(done: Completed, *, may_be_empty: bool = False) -> None:
     """Raise GridEngineNotObservable if a command failed, or printed nothing although it must."""
     shown = shlex.join(done.argv)
@@ -184,7 +187,7 @@ def require_success(done: Completed, *, may_be_empty: bool = False) -> None:
     if done.returncode != 0:
         raise GridEngineNotObservable(
             f"`{shown}` failed with exit status {done.returncode}: {error}; nothing was decided; "
-            "check that sge_qmaster runs"
+            f"check that sge_qmaster runs{_DEFAULTS if done.argv[:1] == ('qstat',) else ''}"
         )
     if not done.stdout.strip() and not may_be_empty:
         raise GridEngineNotObservable(f"`{shown}` answered nothing at all: {error}; nothing was decided")

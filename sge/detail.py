@@ -27,6 +27,10 @@ _NUMBERS = tuple(
 _WORDS = (b"JB_group", b"JB_project", b"JB_account", b"JB_checkpoint_name")
 """The elements that are read. A record has these and no other: the rest has what users gave their jobs."""
 _NUMBER_OF = {tag: re.compile(rb"<%b>\s*([0-9]{1,19})\s*</%b>" % (tag, tag)) for tag in _NUMBERS}
+# Open Cluster Scheduler 9 prints `2026-11-22T09:00:00.000000`.
+_NUMBER_OF[b"JB_execution_time"] = re.compile(
+    rb"<JB_execution_time>\s*([0-9]{1,19}|[0-9]{4}-[0-9T:.-]{6,30})\s*</JB_execution_time>"
+)
 _WORD_OF = {tag: re.compile(rb"<%b>([^<]*)</%b>" % (tag, tag)) for tag in _WORDS}
 _RERUN = {b"1": True, b"2": False}
 """`JB_restart`: 0 leaves it to the queue."""

@@ -39,7 +39,7 @@ _JOB = re.compile(
     <JB_name>[^<]*+</JB_name>\s*+
     <JB_owner>([^<&\x00-\x1f\x7f-\xff]*)</JB_owner>\s*+
     ((?:<JB_project>[^<]*+</JB_project>\s*+)?<state>[^<]*+</state>)\s*+
-    <(JB_submission|JAT_start)_time>([0-9]{4}-[0-9T:.-]+)</\6_time>\s*+
+    <(JB_submission|JAT_submission|JAT_start)_time>([0-9]{4}-[0-9T:.-]+)</\6_time>\s*+
     (?:<queue_name></queue_name>\s*+)?
     (<slots>[0-9]{1,9}</slots>)\s*+
     (?:<tasks>([0-9,:-]+)</tasks>\s*+)?

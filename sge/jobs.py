@@ -17,7 +17,9 @@ from autoscaler.sge.units import Clock, count_tasks, read_slot_range
 _NAMES = re.compile(rb"<(JB_name|full_job_name)>.*?</\1>", re.DOTALL)
 """Names decide nothing, and users write them and Grid Engine escapes them wrongly: they are dropped before parsing."""
 
-_ONCE = frozenset({"JB_job_number", "JAT_prio", "JB_submission_time", "JAT_start_time", "tasks", "queue_name"})
+_ONCE = frozenset(
+    {"JB_job_number", "JAT_prio", "JB_submission_time", "JAT_submission_time", "JAT_start_time", "tasks", "queue_name"}
+)
 """Children that distinguish one job from another of its kind."""
 
 
@@ -94,7 +96,8 @@ def _assemble(tree: Element, first: dict[str, str], clock: Clock, plain: bool) -
         tasks=tasks,
         task_count=count_tasks(tasks) if tasks else 1,
         slots=slots or least,
-        submitted=_time(first.get("JB_submission_time"), clock),
+        # Open Cluster Scheduler 9.1 writes the second one for waiting jobs.
+        submitted=_time(first.get("JB_submission_time") or first.get("JAT_submission_time"), clock),
         started=_time(first.get("JAT_start_time"), clock),
         instance=first.get("queue_name", ""),
         ask=ask,

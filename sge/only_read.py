@@ -47,7 +47,7 @@ _ATTRIBUTES = {
     "su": _words("name type entries"),
     "scal": _words("calendar_name year week"),
     "ssconf": _words(
-        "schedule_interval maxujobs max_reservation default_duration job_load_adjustments",
+        "report_pjob_tickets schedule_interval maxujobs max_reservation default_duration job_load_adjustments",
         "load_adjustment_decay_time load_formula queue_sort_method",
     ),
     "sconf": _words("load_report_time max_unheard max_aj_instances jsv_url jsv_allowed_mod"),

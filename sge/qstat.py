@@ -22,7 +22,8 @@ from autoscaler.sge.markup import Aside, clean, document_in, is_foreign
 from autoscaler.sge.units import Clock
 
 # Without -f qstat shows a parallel job in its master queue instance only, and its other hosts look idle.
-COMMAND = ("qstat", "-u", "*", "-r", "-f", "-xml")
+COMMAND = ("qstat", "-u", "*", "-s", "a", "-r", "-f", "-xml")
+"""`-s a` overrides what a site's or user's sge_qstat hides, as `-s r` in the example of sge_qstat(5)."""
 _SHOWN = "qstat -u '*' -r -f -xml"
 
 _BLOCK = b"<Queue-List"

@@ -110,7 +110,7 @@ def test_a_timeout_applies_if_only_a_grandchild_holds_the_output() -> None:
 @pytest.mark.parametrize(
     "argv",
     (
-        "qstat -u * -r -f -xml",
+        "qstat -u * -s a -r -f -xml",
         "qhost -q -F -xml",
         "/usr/lib/gridengine/qstat -j 1,2 -xml",
         "qconf -sq main.q",

@@ -146,6 +146,7 @@ def _ended_part(end: JobEnd, zone: tzinfo | None) -> dict[str, Any]:
         "task": str(end.task) if end.task else "",
         **{name: getattr(end, name) for name in ("queue", "host", "slots")},
         **{name: None if (at := getattr(end, name)) is None else at_zone(at, zone) for name in moments},
+        "ran": end.ran,
         "how": end.how,
     }
 

@@ -137,6 +137,8 @@ def _ended_line(job: str, end: Mapping[str, Any]) -> str:
         # Grid Engine writes no time of start for a job that it reschedules from a host that is gone.
         if end["how"].endswith("rescheduling"):
             return f"{_task(job, end)} was rescheduled from {where}: {end['how']}"
+        if end["ran"]:
+            return f"{_task(job, end)} ran on {where}, at times that Grid Engine does not tell: {end['how']}"
         return f"{_task(job, end)} was not started on {where}: {end['how']}"
     ended = instant_of(end["ended_at"]) if end["ended_at"] else "a time that is not known"
     return f"{_task(job, end)} ran on {where}, from {instant_of(end['started_at'])} to {ended}: {end['how']}"

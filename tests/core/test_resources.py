@@ -26,7 +26,7 @@ from autoscaler.core.placement.amounts import written
         ("0.000000", "BOOL", 0),
         ("-", "MEMORY", None),
         ("much", "INT", None),
-        ("true", "INT", None),
+        ("true", "INT", 1),
         ("1:x", "TIME", None),
         ("1e400", "MEMORY", None),
         ("0e99999", "MEMORY", 0),

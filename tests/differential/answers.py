@@ -13,7 +13,7 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.snapshot import Snapshot
-from tests.differential.worlds import GROUP, HOSTS, QUEUES
+from tests.differential.worlds import GROUP, HOSTS, OUTER, QUEUES
 
 
 class Answer(StrEnum):
@@ -84,7 +84,7 @@ def _alone(cluster: Cluster, category: JobCategory, place: int, now: float) -> S
     alone = replace(cluster, job_categories=(first,), configuration_read=False)
     said = ""
     for at, policy in POLICIES.items():
-        if at == GROUP and any(GROUP in name for name in category.ask.queues):
+        if at == GROUP and any(group in name for name in category.ask.queues for group in (GROUP, OUTER)):
             continue  # it would name workers wherever they are
         decided = plan(Snapshot(alone, fleet_of(cluster), Overrides(), MEMORY, policy, now))
         reason = decided.job_categories[0].reason

@@ -251,7 +251,7 @@ def _try(cell: Cell, job: Job) -> bool:
 def dispatch(cell: Cell) -> list[tuple[int, str]]:
     """Let the scheduler run once; then all jobs with their states."""
     log = cell.root / "default" / "common" / "schedd_runlog"
-    before, limit = _runs(log), Deadline(PATIENCE)
+    before, limit = _runs(log), Deadline(5 * PATIENCE)
     while _runs(log) <= before:
         assert not limit.over(), "the scheduler did not run"
         # One that is just reading a changed configuration anew does not notice the order.

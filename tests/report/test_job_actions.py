@@ -133,6 +133,15 @@ def test_an_ended_job_never_seen_is_explained_from_accounting() -> None:
     )
 
 
+@pytest.mark.parametrize("failed", range(12, 17))
+def test_a_job_whose_epilog_failed_did_run(failed: int) -> None:
+    explained = explain_past(7, Past(ended=(replace(ENDED, started_at=None, ended_at=None, failed=failed),)), ())
+    assert explained is not None
+    assert list(job_lines(explained))[-1].startswith(
+        "job 7 ran on main.q@w1, 2 slots, at times that Grid Engine does not tell: exit status 3, failed: "
+    )
+
+
 def test_a_task_number_is_printed_once() -> None:
     explained = explain_past(7, Past(ended=(replace(ENDED, task=3),)), ())
     assert explained is not None

@@ -31,7 +31,7 @@ ANSWERS = {
     "qconf -sh": "master\n",
     "qconf -ss": "master\n",
     "qconf -sconf": "#global:\nmax_unheard                  00:00:20\njsv_url                      none\n",
-    "qstat -u * -r -f -xml": QSTAT,
+    "qstat -u * -s a -r -f -xml": QSTAT,
     "qping -info master 6444 qmaster 1": QPING,
     "id -un": "root\n",
     "hostname": "master\n",

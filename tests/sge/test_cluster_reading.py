@@ -17,7 +17,7 @@ from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, wai
 
 QSTAT = qstat([waiting_job(7), waiting_job(8, tasks="1-4:1")], [queue_list("main.q@w1")])
 ANSWERS: dict[str, bytes] = {
-    "qstat -u * -r -f -xml": QSTAT,
+    "qstat -u * -s a -r -f -xml": QSTAT,
     "qhost -q -F -xml": qhost(host("w1", queue_of_host())),
     "qstat -j 8 -xml": b"<detailed_job_info><JB_job_number>8</JB_job_number></detailed_job_info>",
     "qconf -sc": b"slots s INT <= YES YES 1 1000\n",
@@ -117,7 +117,7 @@ def test_only_calendars_that_queues_name_are_read_each_once() -> None:
 def test_qhost_runs_directly_after_qstat() -> None:
     master = Master()
     read(master)
-    assert master.asked[:2] == ["qstat -u * -r -f -xml", "qhost -q -F -xml"]
+    assert master.asked[:2] == ["qstat -u * -s a -r -f -xml", "qhost -q -F -xml"]
 
 
 def test_every_call_has_a_timeout() -> None:
@@ -195,7 +195,7 @@ def test_any_command_that_fails_ends_the_reading(command: str, failure: Exceptio
         read(Master({command: failure}))
 
 
-@pytest.mark.parametrize("command", ("qstat -u * -r -f -xml", "qhost -q -F -xml", "qconf -sc", "qconf -sq main.q"))
+@pytest.mark.parametrize("command", ("qstat -u * -s a -r -f -xml", "qhost -q -F -xml", "qconf -sc", "qconf -sq main.q"))
 def test_an_empty_answer_with_exit_status_0_ends_the_reading(command: str) -> None:
     with pytest.raises(GridEngineNotObservable, match="nothing at all"):
         read(Master({command: b""}))
@@ -203,7 +203,7 @@ def test_an_empty_answer_with_exit_status_0_ends_the_reading(command: str) -> No
 
 def test_a_truncated_listing_with_exit_status_0_ends_the_reading() -> None:
     with pytest.raises(GridEngineNotObservable, match="cut short"):
-        read(Master({"qstat -u * -r -f -xml": QSTAT[:-40]}))
+        read(Master({"qstat -u * -s a -r -f -xml": QSTAT[:-40]}))
 
 
 def test_a_failure_carries_grid_engines_message() -> None:

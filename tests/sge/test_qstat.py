@@ -1,4 +1,4 @@
-"""Reading `qstat -u '*' -r -f -xml`: who occupies what, and what waits."""
+"""Reading `qstat -u '*' -s a -r -f -xml`: who occupies what, and what waits."""
 
 from __future__ import annotations
 

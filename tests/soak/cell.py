@@ -250,7 +250,7 @@ class Cell(GridEngineModel):
         if of_groups is not None:
             return of_groups
         match argv:
-            case ("qstat", "-u", "*", "-r", "-f", "-xml"):
+            case ("qstat", "-u", "*", "-s", "a", "-r", "-f", "-xml"):
                 return 0, texts.listing(self)
             case ("qhost", "-q", "-F", "-xml"):
                 return 0, texts.hosts(self)

@@ -16,7 +16,7 @@ TRANSFER = 2.0
 
 
 def listing(cell: Cell) -> str:
-    """`qstat -u '*' -r -f -xml`."""
+    """`qstat -u '*' -s a -r -f -xml`."""
     queues = [
         queue_list(
             f"{at[0]}@{at[1]}",

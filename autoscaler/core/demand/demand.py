@@ -159,7 +159,15 @@ def _read(inputs: _Inputs, now: float) -> _Judged:
     if needs.of_running:
         waiting |= {job.number for host in cluster.hosts for job in host.jobs}
     details = {job: detail for job, detail in {**memory.details, **cluster.details}.items() if job in waiting}
-    eligible = judge(cluster.job_categories, cluster.hosts, memory, details, now, cluster.max_array_tasks)
+    eligible = judge(
+        cluster.job_categories,
+        cluster.hosts,
+        memory,
+        details,
+        now,
+        cluster.max_array_tasks,
+        priorities=cluster.priorities,
+    )
     admission = _Admission(inputs, details)
     for part in _oldest_first(admission.rules.split(access.split(eligible.parts, details, needs))):
         admission.add(_within_budget(part, inputs.over_budget))

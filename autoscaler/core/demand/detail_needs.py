@@ -20,6 +20,8 @@ class Needs:
     """Whether some queue does not start the jobs of every checkpointing environment."""
     account: bool = False
     """Whether accounts tell owners apart."""
+    priorities: bool = True
+    """Whether priority 0.00000 tells a job that is not scheduled: with `report_pjob_tickets` FALSE all have it."""
     of_running: bool = False
     """Whether project or group of running jobs matter too, because quotas count what they hold."""
     running: tuple[int, ...] = ()

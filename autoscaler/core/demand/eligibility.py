@@ -18,6 +18,8 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.readable.remembered import PerCategory
 
 # A job that `qmod -rj` made pending again shows `Rq`, not `qw`.
+MORE = 5
+"""By how much more jobs are looked up in a pass where `qstat` shows no priorities."""
 WAITING_STATES = frozenset({"qw", "Rq", "Rqw"})
 _UNABLE = frozenset({Code.HELD, Code.DEPENDENT, Code.FUTURE, Code.IN_ERROR})
 """A job that had one of these begins to wait anew when it becomes able to run."""
@@ -64,11 +66,15 @@ def judge(
     details: Mapping[int, JobDetail],
     now: float,
     max_array_tasks: int | None = None,
+    *,
+    priorities: bool = True,
 ) -> Eligibility:
     """Split the waiting jobs by what keeps them from running. `max_array_tasks`: how many tasks of one array may run at
-    once.
+    once. `priorities`: whether priority 0.00000 tells that a job is not scheduled yet; if not, jobs count before
+    `qstat -j` was read.
     """
     ledger = _Ledger(hosts, memory, details, now, max_array_tasks)
+    ledger.priorities = priorities
     whole = zip(job_categories, _WHOLE.each(job_categories, _as_whole), strict=True)
     parts = tuple(part for category, all_of_it in whole for part in ledger.split(category, all_of_it))
     return Eligibility(parts, ledger.able_since, tuple(sorted(ledger.unable)), ledger.depends_on_time)
@@ -95,6 +101,7 @@ class _Ledger:
         max_array_tasks: int | None,
     ) -> None:
         self._max_array_tasks = max_array_tasks
+        self.priorities = True
         self.able_since: dict[int, float] = {}
         self.unable: set[int] = set()
         self.depends_on_time = False
@@ -153,8 +160,9 @@ class _Ledger:
         """The verdicts on one job's tasks: (why they do not count, which, how many)."""
         count, detail = task_count(tasks), self._details.get(job)
         # Only `qstat -j` shows `-tc`, and whether priority 0.00000 is due to `-a` or to a job that is new.
-        if detail is None or (ask.unscheduled and not detail.unscheduled):
-            yield (because(Code.NOT_READ_YET) if ask.array or ask.unscheduled else None), tasks, count
+        unscheduled = ask.unscheduled and self.priorities
+        if detail is None or (unscheduled and not detail.unscheduled):
+            yield (because(Code.NOT_READ_YET) if ask.array or unscheduled else None), tasks, count
             return
         if detail.start_after is not None and detail.start_after > self._now:
             yield because(Code.FUTURE), tasks, count
@@ -237,7 +245,8 @@ def details_wanted(
     running = [job for job in running_jobs if job not in memory.details or memory.details[job].group is None]
     most = policy.detail_lookups // 2  # those that wait must not starve behind them
     jobs = (*memory.lookups, *running[:most], *in_turn((owner, job) for _, _, job, owner in sorted(wanted)))
-    return tuple(dict.fromkeys(jobs))[: policy.detail_lookups]
+    # Without priorities every job must be looked up once: one with a start time would be launched for.
+    return tuple(dict.fromkeys(jobs))[: policy.detail_lookups * (1 if needs.priorities else MORE)]
 
 
 def _urgency(ask: JobRequest, detail: JobDetail | None, policy: Policy, now: float, needs: Needs) -> int | None:

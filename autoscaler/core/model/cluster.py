@@ -383,6 +383,8 @@ class Cluster:
     """`max_aj_instances`: how many tasks of one array may run at once. None: any number."""
     max_reservation: int | None = None
     """For how many jobs (`-R y`) the scheduler reserves resources. None: not known."""
+    priorities: bool = True
+    """Whether `qstat` shows priorities of waiting jobs (`report_pjob_tickets`): without them all have 0.00000."""
     default_duration: float = float("inf")
     """How long a job without `h_rt` and `s_rt` is taken to run, where the scheduler plans ahead."""
     max_unheard: float = 300.0

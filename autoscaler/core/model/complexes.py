@@ -33,6 +33,8 @@ recursion.
 """
 _TRUE = frozenset({"true", "t", "yes", "y"})
 _FALSE = frozenset({"false", "f", "no", "n"})
+_VALUELESS = {"true": 1, "false": 0}
+"""A request without a value (`-l gpu`) is printed as `gpu=TRUE`, and counts as 1 (seen on 8.1.9)."""
 _ENDLESS = frozenset({"infinity", "inf", "unlimited"})
 
 
@@ -47,6 +49,8 @@ def amount(text: str, kind: str) -> float | None:
         return float("inf")
     if kind == "BOOL" and lower in _TRUE | _FALSE:
         return float(lower in _TRUE)
+    if lower in _VALUELESS:
+        return _VALUELESS[lower]
     if kind == "TIME" and ":" in word:
         return _duration(word)
     found = _HEXADECIMAL.fullmatch(word)
