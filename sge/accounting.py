@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from autoscaler.sge.accounting_category import fields_of
 from autoscaler.sge.units import epoch_seconds
 
 MOST_BYTES = 1 << 20
@@ -162,6 +163,11 @@ class JobEnd:
     account: str = ""
     part: bool = False
     """A task of a parallel job on one of its hosts: the job has a line of its own."""
+    name: str = ""
+    pe: str = ""
+    """The parallel environment that it was granted."""
+    category: str = ""
+    """What it asked for, in the scheduler's words (`sge.accounting_category`)."""
 
     @property
     def ran(self) -> bool:
@@ -246,6 +252,7 @@ _NAMES: Mapping[str, int] = MappingProxyType(
         "hostname": 1,
         "group": 2,
         "owner": 3,
+        "job_name": 4,
         "job_number": 5,
         "account": 6,
         "submission_time": 8,
@@ -255,15 +262,20 @@ _NAMES: Mapping[str, int] = MappingProxyType(
         "exit_status": 12,
         "project": 31,
         "department": 32,
+        "granted_pe": 33,
         "slots": 34,
         "task_number": 35,
+        "category": 39,
         "pe_taskid": 41,
     }
 )
 """Names of fields in a line of JSON, and their places between colons."""
 _TIMES = ("submission_time", "start_time", "end_time")
 _DIGITS = 19
-_TEXTS = frozenset({"qname", "hostname", "group", "owner", "account", "project", "department", "pe_taskid"})
+_REQUESTED = frozenset({"job_name", "granted_pe", "category"})
+_TEXTS = frozenset(
+    {"qname", "hostname", "group", "owner", "account", "project", "department", "pe_taskid"} | _REQUESTED
+)
 _NEEDED = frozenset({"hostname", "owner", "job_number", "failed"})
 
 
@@ -282,7 +294,7 @@ def _record(line: str) -> Mapping[str, Any]:
             return {}
         fields = {name: parsed.get(name) for name in _NAMES}
     else:
-        words = line.split(":")
+        words = fields_of(line)
         fields = {name: words[at] for name, at in _NAMES.items() if at < len(words)} if len(words) >= _FIELDS else {}
         fields = {name: text if name in _TEXTS else _number(text) for name, text in fields.items()}
     known = {name: value for name, value in fields.items() if type(value) is (str if name in _TEXTS else int)}
@@ -327,6 +339,9 @@ def _end(line: str) -> JobEnd | None:
         department=_named(record, "department"),
         account=record.get("account", ""),
         part=bool(_named(record, "pe_taskid")),
+        name=_named(record, "job_name"),
+        pe=_named(record, "granted_pe"),
+        category=_named(record, "category"),
     )
 
 

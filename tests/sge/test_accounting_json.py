@@ -64,7 +64,26 @@ def test_every_start_has_its_host_owner_job_and_failure() -> None:
 def test_times_of_a_job_end_are_in_seconds(file: Path) -> None:
     write(files_of(file)[1], line(job_number=44) + line() + line(job_number=145) + line(job_number=450), 1)
     times = 1795252000.0, 1795252300.25, 1795252360.0
-    expected = JobEnd("main.q", "w1", 0, *times, 0, 3, 2, "ann", 45, "staff", "", "defaultdepartment", "sge")
+    asked = {"name": str(FIELDS["job_name"]), "category": "-l gpu=2"}
+    expected = JobEnd(
+        "main.q",
+        "w1",
+        0,
+        *times,
+        0,
+        3,
+        2,
+        "ann",
+        45,
+        "staff",
+        "",
+        "defaultdepartment",
+        "sge",
+        False,
+        asked["name"],
+        "",
+        asked["category"],
+    )
     assert read_ends(file, 45) == (expected,)
 
 

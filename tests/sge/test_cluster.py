@@ -272,7 +272,9 @@ def details(body: str) -> bytes:
 @pytest.mark.parametrize("start", ("1893456000", "1893456000000", "1893456000000000"))
 def test_a_start_in_the_future_is_known_by_its_epoch(start: str) -> None:
     body = f"<element><JB_job_number>7</JB_job_number><JB_execution_time>{start}</JB_execution_time></element>"
-    assert cluster(qstat_j=details(body)).details == {7: JobDetail(7, NOW, start_after=1893456000.0, group="", ckpt="")}
+    assert cluster(qstat_j=details(body)).details == {
+        7: JobDetail(7, NOW, start_after=1893456000.0, group="", ckpt="", account="")
+    }
 
 
 @pytest.mark.parametrize(("number", "rerun"), (("0", None), ("1", True), ("2", False)))
@@ -299,7 +301,7 @@ def test_numbers_in_the_scheduler_messages_are_not_read_as_jobs() -> None:
         "<MES_job_number_list><ulong_sublist><ULNG_value>3</ULNG_value></ulong_sublist></MES_job_number_list>"
         "<JB_ja_task_concurrency>9</JB_ja_task_concurrency></element></messages><djob_info>"
     )
-    assert cluster(qstat_j=details(body)).details == {7: JobDetail(7, NOW, group="", ckpt="")}
+    assert cluster(qstat_j=details(body)).details == {7: JobDetail(7, NOW, group="", ckpt="", account="")}
 
 
 # -- as a real cell printed it ----------------------------------------------------------------------------------

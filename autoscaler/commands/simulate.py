@@ -1,0 +1,302 @@
+"""`sge-autoscaler simulate`: try settings on recorded or generated jobs before paying for them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from autoscaler.commands._duration import Duration
+from autoscaler.commands._output import echo, json_option, print_json
+from autoscaler.commands.context import Invocation
+from autoscaler.errors import SettingsError
+
+if TYPE_CHECKING:
+    from autoscaler.core.model.fleet import Bucket
+    from autoscaler.core.policy import Policy
+    from autoscaler.simulation.results import Document
+    from autoscaler.simulation.run import Simulation
+    from autoscaler.simulation.trial import Candidate, Conditions
+    from autoscaler.simulation.workload import Workload
+
+TODAY = "today"
+_RULES = ("static", "one-per-job", "karpenter", "cloud-pipeline")
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options of the command, besides what is tried and on what."""
+
+    catalog: Path | None
+    most: int | None
+    boot: float
+    join: float
+    spread: float
+    failing: float
+    billing_minimum: float
+    billing_step: float
+    schedule_interval: float
+    fixed_order: bool
+    one_host: int | None
+    memory_complex: str
+    dependencies: bool
+    seed: int
+
+
+@click.command("simulate")
+@click.argument("workload")
+@click.option(
+    "--compare",
+    default=TODAY,
+    show_default=True,
+    help="What to try, separated by commas: 'today' (these settings), a settings file, NAME=VALUE (today with one "
+    "setting changed; several with '+'), or a rule to compare with: static:N, static:N:TYPE, one-per-job, karpenter, "
+    "cloud-pipeline.",
+)
+@click.option("--catalog", type=click.Path(path_type=Path, dir_okay=False), help="A catalogue file with prices.")
+@click.option("--jobs", "most", type=click.IntRange(min=1), help="Only the first so many jobs.")
+@click.option("--boot", type=Duration(), default="120s", show_default=True, help="From an order to a running machine.")
+@click.option("--join", type=Duration(), default="10s", show_default=True, help="From then to its first load report.")
+@click.option(
+    "--spread", type=click.FloatRange(0, 2), default=0.0, show_default=True, help="Spread of these times (lognormal)."
+)
+@click.option("--failing", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of failed boots.")
+@click.option("--billing-minimum", type=Duration(), default="60s", show_default=True, help="Least time that is billed.")
+@click.option("--billing-step", type=Duration(), default="1s", show_default=True, help="Billing goes in such steps.")
+@click.option("--schedule-interval", type=Duration(), default="15s", show_default=True, help="Of the scheduler.")
+@click.option("--fixed-order", is_flag=True, help="Hosts are filled in one order (queue_sort_method seqno).")
+@click.option(
+    "--one-host",
+    type=click.IntRange(min=1),
+    help="Jobs of up to so many slots have all of them on one host, larger ones spread. Default: the largest type that "
+    "every tried policy may rent. Where accounting names a parallel environment, that decides.",
+)
+@click.option("--memory", "memory_complex", default="", help="Count requested memory, by this consumable.")
+@click.option(
+    "--dependencies/--no-dependencies", default=False, help="Whether predecessors of a SWF have to end first."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="For all that is drawn by chance.")
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write a self-contained HTML page.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a line for each policy.")
+@json_option
+@click.pass_obj
+def command(
+    invocation: Invocation, /, workload: str, compare: str, page: Path | None, as_csv: bool, as_json: bool, **given: Any
+) -> None:
+    """Simulate what settings would have cost, and how long jobs would have waited.
+
+    WORKLOAD is a Standard Workload Format file (.swf, .swf.gz), Grid Engine's accounting file (any other file), or
+    'generated:JOBS' or 'generated:JOBS:SEED'. The same function decides as in the service; Grid Engine and cloud are
+    played in memory, at list prices. No cell, no cloud and no state is touched.
+    """
+    from autoscaler.report import SCHEMA
+    from autoscaler.simulation.tables import comparison_blocks, csv_text
+    from autoscaler.simulation.trial import try_policy
+
+    options = _Options(**given)
+    conditions = _conditions(options)
+    candidates = [_candidate(invocation, name) for name in compare.split(",") if name]
+    if not candidates:
+        raise SettingsError("--compare names nothing to try; leave it out to try the settings of today")
+    # One workload for all: what one policy could place on one host, all are asked to.
+    one_host = options.one_host or min(_largest(candidate.policy, conditions.buckets) for candidate in candidates)
+    documents: list[Document] = []
+    assumptions: dict[str, None] = {}
+    with _Stopper() as stopper:
+        for candidate in candidates:
+            if stopper.asked:
+                break
+            read = _workload(workload, options, one_host)
+            assumptions |= dict.fromkeys([*read.assumptions, *_assumed(conditions)])
+            shown = _Progress(read)
+            documents.append(try_policy(candidate, read, conditions, shown.show, stopper.watch))
+            shown.clear()
+    if page is not None:
+        _write_page(page, documents, list(assumptions))
+    if as_json:
+        print_json({"schema": SCHEMA, "policies": documents, "assumptions": list(assumptions)})
+    elif as_csv:
+        sys.stdout.write(csv_text(documents))
+    else:
+        from autoscaler.report.blocks import print_blocks
+
+        print_blocks(comparison_blocks(documents, list(assumptions)))
+
+
+def _conditions(options: _Options) -> Conditions:
+    from autoscaler.providers.catalog import load_catalog
+    from autoscaler.simulation.cell import CellConfiguration
+    from autoscaler.simulation.cloud import Billing, Delays
+    from autoscaler.simulation.trial import Conditions
+
+    if options.schedule_interval <= 0 or options.billing_step <= 0:
+        raise SettingsError("--schedule-interval and --billing-step must be more than 0 s")
+    return Conditions(
+        load_catalog(options.catalog).buckets(),
+        CellConfiguration(
+            schedule_interval=options.schedule_interval,
+            fixed_order=options.fixed_order,
+            memory_complex=options.memory_complex,
+        ),
+        Delays(options.boot, options.join, spread=options.spread, failing=options.failing),
+        Billing(options.billing_minimum, options.billing_step),
+        seed=options.seed,
+    )
+
+
+def _assumed(conditions: Conditions) -> list[str]:
+    delays = conditions.delays
+    order = "in one order" if conditions.cell.fixed_order else "the least loaded first"
+    return [
+        f"Machines boot in {delays.boot:g} s and report {delays.join:g} s after they were enrolled"
+        + (f", spread {delays.spread:g}" if delays.spread else "")
+        + (f"; {delays.failing:.1%} never boot." if delays.failing else "; none fails, and the cloud is never full."),
+        f"The scheduler runs within 1 s of a submission or an end, makes no reservations, and fills hosts {order}.",
+        "Prices are those of the catalogue; disks, traffic and the master cost nothing here.",
+    ]
+
+
+def _candidate(invocation: Invocation, name: str) -> Candidate:
+    """The policy that a name of --compare stands for. Raises SettingsError."""
+    from autoscaler.simulation.trial import Candidate
+
+    if name.split(":")[0] in _RULES:
+        return Candidate(name, _policy(invocation, {}), name)
+    if name == TODAY:
+        return Candidate(name, _policy(invocation, {}))
+    if Path(name).is_file():
+        return Candidate(Path(name).stem, _policy(invocation, {}, Path(name)))
+    if "=" in name:
+        changed = dict(pair.partition("=")[::2] for pair in name.split("+"))
+        return Candidate(name, _policy(invocation, changed))
+    raise SettingsError(
+        f"--compare {name}: there is no settings file of this name, and no such rule; write today, a file, "
+        f"NAME=VALUE, or one of {', '.join(_RULES)}"
+    )
+
+
+def _policy(invocation: Invocation, changed: dict[str, str], file: Path | None = None) -> Policy:
+    from autoscaler.providers.registry import known_prefixes
+    from autoscaler.settings import load_settings
+
+    # Nothing is rented: the provider need not be chosen, nor its credentials be there.
+    environ = {**invocation.environ, **changed}
+    settings = load_settings(environ, file, known_prefixes=known_prefixes, strict=bool(changed))
+    if not settings.queues:
+        raise SettingsError("these settings have no queue to scale")
+    return settings.policy(master="master")
+
+
+def _largest(policy: Policy, buckets: Sequence[Bucket]) -> int:
+    from autoscaler.simulation.trial import allowed_offers
+
+    offers = allowed_offers(policy, buckets)
+    return max(1, max(offer.type.vcpus for offer in offers) - policy.node_arrays[0].free_cores)
+
+
+def _workload(source: str, options: _Options, one_host: int) -> Workload:
+    import itertools
+
+    read = _read(source, options, one_host)
+    if options.most is not None:
+        read.jobs = itertools.islice(read.jobs, options.most)
+        read.expected = min(options.most, read.expected or options.most)
+        read.assumptions.append(f"Only the first {options.most:,} jobs are taken.")
+    return read
+
+
+def _read(source: str, options: _Options, one_host: int) -> Workload:
+    from autoscaler.simulation.accounting import AccountingOptions, read_accounting
+    from autoscaler.simulation.generated import Generated, generate
+    from autoscaler.simulation.swf import SwfOptions, read_swf
+
+    kind, _, rest = source.partition(":")
+    if kind == "generated":
+        numbers = rest.split(":") if rest else ["1000"]
+        if len(numbers) > 2 or not all(number.isdecimal() for number in numbers) or not int(numbers[0]):
+            raise SettingsError(f"{source}: write generated:JOBS or generated:JOBS:SEED, as generated:1000:7")
+        return generate(Generated(int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else 1, one_host))
+    path = Path(source)
+    if path.name.endswith((".swf", ".swf.gz")):
+        return read_swf(path, SwfOptions(one_host, options.memory_complex, dependencies=options.dependencies))
+    requests = (options.memory_complex,) if options.memory_complex else ()
+    return read_accounting(path, AccountingOptions(one_host, requests=requests))
+
+
+class _Progress:
+    """A line on the terminal: how far the simulation is, and how long it will take."""
+
+    def __init__(self, read: Workload) -> None:
+        self._expected = read.expected
+        self._began, self._last = time.monotonic(), 0.0
+        self._on = sys.stderr.isatty()
+
+    def show(self, name: str, now: float, tasks: int) -> None:
+        at = time.monotonic()
+        if not self._on or at - self._last < 0.5:
+            return
+        self._last = at
+        share = min(1.0, tasks / self._expected) if self._expected else 0.0
+        left = (at - self._began) * (1 - share) / share if share else 0.0
+        remaining = f", about {left:.0f} s left" if share else ""
+        sys.stderr.write(f"\r\x1b[K{name}: day {now / 86400:.1f}, {tasks:,} tasks ({share:.0%}){remaining}")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._on:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+class _Stopper:
+    """Ctrl-C ends the simulation and shows what it had until then; a second one ends the command."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._running: Simulation | None = None
+
+    def watch(self, simulation: Simulation) -> None:
+        self._running = simulation
+
+    def __enter__(self) -> _Stopper:
+        self._before = signal.signal(signal.SIGINT, self._stop)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _stop(self, *_: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        if self._running is not None:
+            self._running.stop()
+
+
+def _write_page(page: Path, documents: Sequence[Document], assumptions: Sequence[str]) -> None:
+    from autoscaler.simulation.page import page_text
+
+    with _replaced(page) as temporary:
+        temporary.write_text(page_text(documents, assumptions), encoding="utf-8")
+    echo(f"{page}: written", err=True)
+
+
+@contextlib.contextmanager
+def _replaced(path: Path) -> Iterator[Path]:
+    """A file beside it that takes its place when it is whole. Raises SettingsError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield temporary
+        temporary.replace(path)
+    except OSError as error:
+        raise SettingsError(f"cannot write {path}: {error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)

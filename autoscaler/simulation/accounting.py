@@ -1,0 +1,89 @@
+"""Grid Engine's accounting as a workload: what ran on a cell, with what each job asked for (`category`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoscaler.sge.accounting import JobEnd, ends_in
+from autoscaler.sge.accounting_category import read_category
+from autoscaler.simulation.workload import LOCAL, SPREAD, Workload, WorkloadError, WorkloadJob, parallel_environment
+
+
+@dataclass(frozen=True, slots=True)
+class AccountingOptions:
+    """What accounting leaves open."""
+
+    largest_host: int
+    """Slots of the largest host that may be rented."""
+    spread: tuple[str, ...] = (SPREAD,)
+    """Parallel environments whose jobs spread over hosts. All others have their slots on one host if it has as many."""
+    requests: tuple[str, ...] = field(default=())
+    """Complexes of which requests are kept; the simulated cell has to know them."""
+
+
+def read_accounting(path: Path, options: AccountingOptions) -> Workload:
+    """The starts that ran, each as a job of its own. Raises WorkloadError."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            ends = [end for end in ends_in(file) if end.started_at and end.ended_at and not end.part]
+    except OSError as error:
+        raise WorkloadError(f"cannot read the accounting file {path}: {error}; check its path and rights") from error
+    # Of a job that was rescheduled every start has a line: the last one counts, with the first submission.
+    last = {(end.job, end.task, end.submitted_at): end for end in ends}
+    ends = sorted(last.values(), key=lambda end: (end.submitted_at, end.job, end.task))
+    if not ends:
+        raise WorkloadError(f"{path} has no record of a job that ran; is it Grid Engine's accounting file?")
+    began = ends[0].submitted_at
+    jobs = [_job(number, end, began, options) for number, end in enumerate(ends, start=1)]
+    return Workload(path.name, jobs, _assumptions(options, ends), began, len(jobs), _recorded(ends))
+
+
+def _job(number: int, end: JobEnd, began: float, options: AccountingOptions) -> WorkloadJob:
+    asked = read_category(end.category)
+    started, ended = end.started_at or 0.0, end.ended_at or 0.0
+    pe = asked.pe or end.pe
+    requested = dict(asked.hard).get("h_rt")
+    return WorkloadJob(
+        number=number,  # numbers of a cell start again at 1
+        submitted=end.submitted_at - began,
+        seconds=max(1.0, ended - started),
+        slots=end.slots,
+        pe=_environment(pe, end.slots, options),
+        hard=tuple((name, value) for name, value in asked.hard if name in options.requests),
+        owner=end.owner,
+        project=end.project,
+        name=end.name,
+        requested=float(requested) if requested is not None and requested.isdecimal() else None,
+    )
+
+
+def _environment(pe: str, slots: int, options: AccountingOptions) -> str | None:
+    if not pe:
+        return parallel_environment(slots, options.largest_host)
+    return SPREAD if pe in options.spread or slots > options.largest_host else LOCAL
+
+
+def _assumptions(options: AccountingOptions, ends: Sequence[JobEnd]) -> list[str]:
+    unsaid = sum(not end.category for end in ends)
+    kept = ", ".join(options.requests) or "none"
+    said = [
+        f"Jobs of the parallel environments {', '.join(options.spread)} spread over hosts; those of all others have "
+        f"all slots on one host, up to {options.largest_host}.",
+        f"Requests of these complexes count: {kept}.",
+        "Each task of an array is a job of its own; -tc, -hold_jid and held time are not in accounting: a job counts "
+        "from its submission.",
+        "Jobs that never started are not in accounting.",
+    ]
+    if unsaid:
+        said.append(f"{unsaid} of {len(ends)} records have no category: of these only slots and run time are known.")
+    return said
+
+
+def _recorded(ends: Sequence[JobEnd]) -> dict[str, float]:
+    waits = [(end.started_at or 0.0) - end.submitted_at for end in ends]
+    return {
+        "mean_wait": sum(waits) / len(waits),
+        "makespan": max(end.ended_at or 0.0 for end in ends) - ends[0].submitted_at,
+    }

@@ -1,0 +1,61 @@
+"""The configuration of a simulated cell: its queues, parallel environments, complexes and scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autoscaler.core.model.cluster import Complex, Consumable, ParallelEnvironment
+from autoscaler.simulation.workload import LOCAL, SPREAD
+
+_UNBOUNDED = 999_999
+
+
+def shipped_complexes() -> dict[str, Complex]:
+    """The complexes of `qconf -sc` as shipped that jobs of workloads ask for."""
+    rows = (
+        ("arch", "a", "RESTRING", "==", Consumable.NO, "NONE"),
+        ("h_rt", "h_rt", "TIME", "<=", Consumable.NO, "0:0:0"),
+        ("h_vmem", "h_vmem", "MEMORY", "<=", Consumable.NO, "0"),
+        ("hostname", "h", "HOST", "==", Consumable.NO, "NONE"),
+        ("mem_total", "mt", "MEMORY", "<=", Consumable.NO, "0"),
+        ("num_proc", "p", "INT", "==", Consumable.NO, "0"),
+        ("qname", "q", "RESTRING", "==", Consumable.NO, "NONE"),
+        ("slots", "s", "INT", "<=", Consumable.PER_SLOT, "1"),
+    )
+    return {row[0]: Complex(row[0], row[1], row[2], row[3], "YES", row[4], row[5]) for row in rows}
+
+
+def shipped_environments() -> dict[str, ParallelEnvironment]:
+    """Both parallel environments that `init` makes."""
+    return {
+        LOCAL: ParallelEnvironment(LOCAL, _UNBOUNDED, "$pe_slots"),
+        SPREAD: ParallelEnvironment(SPREAD, _UNBOUNDED, "$fill_up"),
+    }
+
+
+@dataclass(frozen=True)
+class CellConfiguration:
+    """What the simulated Grid Engine is configured with."""
+
+    queue: str = "main.q"
+    host_group: str = "@allhosts"
+    pes: dict[str, ParallelEnvironment] = field(default_factory=shipped_environments)
+    complexes: dict[str, Complex] = field(default_factory=shipped_complexes)
+    schedule_interval: float = 15.0
+    """Seconds between two runs of the scheduler (`schedule_interval`)."""
+    flush: float = 1.0
+    """Seconds after a submission or an end until the scheduler runs (`flush_submit_sec`, `flush_finish_sec`); 0: only
+    at the interval.
+    """
+    fixed_order: bool = False
+    """`queue_sort_method seqno`: hosts are filled in one order, not the least loaded first."""
+    persistent: tuple[tuple[str, int], ...] = ()
+    """Hosts that are always there, with their slots."""
+    memory_complex: str = ""
+    """A consumable of type MEMORY that workers carry; '': memory is not counted."""
+
+    def __post_init__(self) -> None:
+        if self.memory_complex and self.memory_complex not in self.complexes:
+            self.complexes[self.memory_complex] = Complex(
+                self.memory_complex, self.memory_complex, "MEMORY", "<=", "YES", Consumable.PER_SLOT, "0"
+            )

@@ -1,0 +1,132 @@
+"""A cloud in memory: it lists offers, boots machines after a delay, fails some, and bills what was used."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.core.model.fleet import Bucket, Fleet, MachineState, Order, OrderState, Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How long a machine takes, seconds; each is drawn around its mean (lognormal, `spread` in its logarithm)."""
+
+    boot: float = 120.0
+    """From its order to a running machine with a name."""
+    join: float = 10.0
+    """From its enrolment to the first load report."""
+    end: float = 30.0
+    """From its termination until the cloud lists it as terminated."""
+    spread: float = 0.0
+    failing: float = 0.0
+    """Share of machines that never come up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Billing:
+    """How a cloud bills: from creation to termination, in steps of `granularity` seconds, at least `minimum`."""
+
+    minimum: float = 60.0
+    granularity: float = 1.0
+
+    def seconds(self, used: float) -> float:
+        return max(self.minimum, math.ceil(used / self.granularity - 1e-9) * self.granularity) if used >= 0 else 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Machine:
+    """One rented machine."""
+
+    worker: Worker
+    created: float
+    boots: float | None
+    """When it is up; None: never."""
+    ending: float | None = None
+    """When its end was ordered."""
+    ended: float | None = None
+
+
+class Cloud:
+    """Machines by id. `epoch` is the Unix time of second 0."""
+
+    def __init__(
+        self, buckets: Sequence[Bucket], delays: Delays, billing: Billing, epoch: float, chance: random.Random
+    ) -> None:
+        self.buckets = tuple(buckets)
+        self.delays, self.billing, self.epoch = delays, billing, epoch
+        self._chance = chance
+        self.machines: dict[str, Machine] = {}
+        """Those that are listed: terminated ones leave after a while."""
+        self._orders: dict[str, Order] = {}
+        self._made = 0
+
+    def launch(self, bucket: Bucket, count: int, node_array: str, now: float, **of_order: object) -> list[Machine]:
+        """Order machines; the cloud has room for all."""
+        made = [self._make(bucket, node_array, now) for _ in range(count)]
+        order_id = f"order-{self._made}"
+        for machine in made:
+            machine.worker = replace(machine.worker, order_id=order_id)
+        order = Order(
+            order_id, node_array, bucket.type, count, self.epoch + now, OrderState.ACCEPTED, bucket.key,
+            bucket.price_per_hour, tuple(machine.worker.id for machine in made), planned_at=self.epoch + now,
+        )  # fmt: skip
+        self._orders[order_id] = replace(order, **of_order)  # type: ignore[arg-type]
+        return made
+
+    def _make(self, bucket: Bucket, node_array: str, now: float) -> Machine:
+        self._made += 1
+        fails = self.delays.failing > 0 and self._chance.random() < self.delays.failing
+        worker = Worker(
+            f"i-{self._made}", bucket.type, node_array, MachineState.PENDING, self.epoch + now,
+            zone=bucket.key.zone, price_type=bucket.key.price_type, price_per_hour=bucket.price_per_hour,
+        )  # fmt: skip
+        machine = Machine(worker, now, None if fails else now + self.draw(self.delays.boot))
+        self.machines[worker.id] = machine
+        return machine
+
+    def draw(self, mean: float) -> float:
+        """A delay around its mean."""
+        if not self.delays.spread or not mean:
+            return mean
+        spread = self.delays.spread
+        return mean * self._chance.lognormvariate(-spread * spread / 2, spread)
+
+    def boot(self, machine: Machine) -> bool:
+        """It is up; False: its end was ordered before."""
+        if machine.ending is not None:
+            return False
+        name = f"ip-{machine.worker.id[2:]}"
+        machine.worker = replace(machine.worker, state=MachineState.RUNNING, name=name, address=name)
+        return True
+
+    def terminate(self, machine: Machine, now: float) -> bool:
+        """Order its end; False: that was done before."""
+        if machine.ending is not None:
+            return False
+        machine.ending = now
+        machine.worker = replace(machine.worker, state=MachineState.STOPPING)
+        return True
+
+    def end(self, machine: Machine, now: float) -> None:
+        machine.ended = now
+        machine.worker = replace(machine.worker, state=MachineState.TERMINATED)
+
+    def forget(self, machine: Machine) -> None:
+        """The listing leaves it out from now on."""
+        self.machines.pop(machine.worker.id, None)
+
+    def paid_seconds(self, machine: Machine, now: float) -> float:
+        """Billed until its end was ordered, as clouds bill no machine that shuts down."""
+        until = now if machine.ending is None else machine.ending
+        return self.billing.seconds(until - machine.created)
+
+    def fleet(self, now: float, grace: float) -> Fleet:
+        """What provider and journal report together. `grace`: for how long an order is kept, seconds."""
+        oldest = self.epoch + now - grace
+        for order_id in [key for key, order in self._orders.items() if order.ordered_at < oldest]:
+            del self._orders[order_id]
+        workers = tuple(machine.worker for machine in self.machines.values())
+        return Fleet(workers, self.buckets, tuple(self._orders.values()))

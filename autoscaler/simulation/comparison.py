@@ -1,0 +1,60 @@
+"""How the tried policies compare: which are on the Pareto front of price and wait, and two sentences that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autoscaler.report.wording import duration as words
+from autoscaler.simulation.results import Document
+
+
+def pareto_front(documents: Sequence[Document]) -> list[str]:
+    """The policies that no other one beats in both price and mean wait, cheapest first."""
+    complete = [document for document in documents if document["complete"]]
+    front = [
+        document["policy"]
+        for document in complete
+        if not any(_beats(other, document) for other in complete if other is not document)
+    ]
+    price = {document["policy"]: document["price"] for document in complete}
+    return sorted(front, key=lambda name: price[name])
+
+
+def _beats(one: Document, other: Document) -> bool:
+    pairs = [(one["price"], other["price"]), (one["wait_s"]["mean"], other["wait_s"]["mean"])]
+    return all(mine <= its for mine, its in pairs) and any(mine < its for mine, its in pairs)
+
+
+def sentences(documents: Sequence[Document], assumptions: Sequence[str]) -> list[str]:
+    """What an administrator can say of the comparison, and what it rests on. Empty if there is nothing to compare."""
+    complete = [document for document in documents if document["complete"]]
+    if len(complete) < 2:
+        return []
+    base, best = complete[0], min(complete[1:], key=lambda document: document["price"])
+    return [_first(base, best), _second(base, best, assumptions)]
+
+
+def _first(base: Document, best: Document) -> str:
+    less = best["price"] < base["price"]
+    share = abs(1 - best["price"] / base["price"]) if base["price"] else 0.0
+    change = f"{share:.1%} {'less' if less else 'more'}"
+    return (
+        f"On these {base['tasks']['finished']:,} tasks, {best['policy']} would have cost {change} than "
+        f"{base['policy']} ({money(best)} instead of {money(base)}), and a task would have waited "
+        f"{words(best['wait_s']['mean'])} on average instead of {words(base['wait_s']['mean'])}."
+    )
+
+
+def _second(base: Document, best: Document, assumptions: Sequence[str]) -> str:
+    parts = {name: base["price_parts"][name] - best["price_parts"][name] for name in ("stranded", "idle", "boot")}
+    name = max(parts, key=lambda each: abs(parts[each]))
+    what = {"stranded": "free slots beside running jobs", "idle": "workers without jobs", "boot": "booting workers"}
+    return (
+        f"Most of the difference is {what[name]}: {base['price_parts'][name]:,.2f} against "
+        f"{best['price_parts'][name]:,.2f} {base['currency']}. This rests on list prices, on "
+        f"{len(assumptions)} assumptions that are listed, and on jobs that would have been submitted just the same."
+    )
+
+
+def money(document: Document) -> str:
+    return f"{document['price']:,.2f} {document['currency']}"

@@ -1,0 +1,218 @@
+"""A Grid Engine in memory: jobs are submitted, start and end, hosts come and go, and it is read as one `Cluster`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from autoscaler.core.model.cluster import (
+    Cluster,
+    ExecutionHost,
+    JobCategory,
+    JobDetail,
+    JobRequest,
+    Queue,
+)
+from autoscaler.core.model.complexes import amount
+from autoscaler.simulation.cell import CellConfiguration
+from autoscaler.simulation.hosts import Run, SimulatedHost
+from autoscaler.simulation.scheduler import HostOrder, Pending, PendingCategory, Shares, needs_of, schedule
+from autoscaler.simulation.workload import WorkloadError, WorkloadJob
+
+Started = Callable[[Run], None]
+Changing = Callable[[SimulatedHost], None]
+
+
+class GridEngine:
+    """The simulated cell. `epoch` is the Unix time of second 0."""
+
+    def __init__(self, configuration: CellConfiguration, epoch: float, started: Started, changing: Changing) -> None:
+        """`started` is called for each task that starts, `changing` before anything of a host changes."""
+        self.configuration, self.epoch = configuration, epoch
+        self.now = 0.0
+        self.hosts: dict[str, SimulatedHost] = {}
+        self._order = HostOrder(fixed=configuration.fixed_order)
+        self._started, self._changing = started, changing
+        self._asks: dict[object, JobRequest] = {}
+        self._categories: dict[JobRequest, PendingCategory] = {}
+        self._waiting: dict[JobRequest, PendingCategory] = {}
+        """Those of which something waits, in the order in which they came."""
+        self._dependent: dict[int, list[WorkloadJob]] = {}
+        """By the job that has to end first."""
+        self._unfinished: dict[int, int] = {}
+        """Tasks that have not ended, of jobs that others depend on or that have not ended."""
+        self._arrays: dict[int, Pending] = {}
+        self._details: dict[int, JobDetail] = {}
+        self._hosts_made = 0
+        self._added = 0
+        self._static: tuple[Mapping[str, Queue], Mapping[str, tuple[str, ...]], frozenset[str]] | None = None
+        for name, slots in configuration.persistent:
+            self.add_host(name, slots, {}, {})
+            self.change(name, disabled=False, heard=True)
+
+    # -- jobs ----------------------------------------------------------------------------------------------------------
+
+    def submit(self, job: WorkloadJob) -> None:
+        if job.number in self._unfinished:
+            raise WorkloadError(
+                f"two jobs of the workload have the number {job.number} at the same time; number them anew"
+            )
+        self._unfinished[job.number] = job.tasks
+        if job.after is not None and job.after in self._unfinished:
+            self._dependent.setdefault(job.after, []).append(job)
+            return
+        self._wait(job)
+
+    def _wait(self, job: WorkloadJob) -> None:
+        category = self._category(job)
+        pending = Pending(job, job.tasks, 1 if job.tasks > 1 else 0)
+        category.add(pending)
+        self._waiting[category.ask] = category
+        if job.tasks > 1:
+            self._arrays[job.number] = pending
+            looked_at = self.epoch + self.now
+            self._details[job.number] = JobDetail(job.number, looked_at, concurrency=job.concurrency, group="")
+
+    def _category(self, job: WorkloadJob) -> PendingCategory:
+        # Owners count only where rights differ, so they are left out: one category for all who ask for the same.
+        key = (job.slots, job.pe, job.hard, job.tasks > 1)
+        ask = self._asks.get(key)
+        if ask is None:
+            ask = JobRequest("qw", job.slots, job.slots, job.pe, job.hard, array=job.tasks > 1)
+            self._asks[key] = ask
+            self._categories[ask] = PendingCategory(ask, needs_of(ask, self.configuration.complexes))
+        return self._categories[ask]
+
+    def end(self, run: Run) -> None:
+        """A task ends; jobs that waited for its job may start."""
+        for host, _ in run.shares:
+            self._changing(host)
+            host.drop(run, self._category(run.job).needs)
+        number = run.job.number
+        pending = self._arrays.get(number)
+        if pending is not None:
+            self._let_next(pending)
+        self._unfinished[number] -= 1
+        if not self._unfinished[number]:
+            del self._unfinished[number]
+            self._arrays.pop(number, None)
+            for job in self._dependent.pop(number, ()):
+                self._wait(job)
+
+    def _let_next(self, pending: Pending) -> None:
+        """`-tc`: a further task may start, as one has ended."""
+        pending.running -= 1
+        category = self._category(pending.job)
+        if pending.job.number in category.held:
+            del category.held[pending.job.number]
+            category.add(pending)
+
+    def schedule(self) -> int:
+        """One run of the scheduler; returns how many tasks started."""
+        open_hosts = [host for host in self.hosts.values() if host.takes_jobs and host.free > 0]
+        if not open_hosts or not self._waiting:
+            return 0
+        started = schedule(self._waiting.values(), open_hosts, self.configuration.pes, self._order, self._start)
+        if started:
+            self._waiting = {ask: each for ask, each in self._waiting.items() if each.jobs or each.held}
+        return started
+
+    def _start(self, category: PendingCategory, pending: Pending, shares: Shares) -> None:
+        run = Run(pending.job, pending.next_task, self.now, shares)
+        pending.left -= 1
+        pending.running += 1
+        pending.next_task += 1 if pending.next_task else 0
+        for host, slots in shares:
+            self._changing(host)
+            host.add(run, slots, category.needs)
+        if not pending.left:
+            self._details.pop(pending.job.number, None)
+        self._started(run)
+
+    @property
+    def waiting(self) -> int:
+        """Tasks that wait and do not depend on others."""
+        return sum(each.count for each in self._waiting.values())
+
+    def pending(self) -> Iterable[PendingCategory]:
+        """The categories of which something waits."""
+        return self._waiting.values()
+
+    def oldest_submission(self) -> float | None:
+        """When the task that has waited longest was submitted; None: none waits."""
+        return min((each.jobs[0].job.submitted for each in self._waiting.values() if each.jobs), default=None)
+
+    @property
+    def anything_waits(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def unfinished(self) -> bool:
+        return bool(self._unfinished)
+
+    # -- hosts ---------------------------------------------------------------------------------------------------------
+
+    def add_host(self, name: str, slots: int, complex_values: Mapping[str, str], values: Mapping[str, str]) -> None:
+        """`qconf -Ae`, its slots, its host group, `qmod -d`: nobody has heard it yet."""
+        complexes = self.configuration.complexes
+        consumables = {
+            key: (amount(text, complexes[key].type) or 0.0, text)
+            for key, text in complex_values.items()
+            if key in complexes
+        }
+        self._added += 1
+        self.hosts[name] = SimulatedHost(
+            name, self.configuration.queue, slots, consumables=consumables, values=values, disabled=True,
+            order=self._added,
+        )  # fmt: skip
+        self._static = None
+
+    def remove_host(self, name: str) -> bool:
+        """`qconf -de`: refused (False) while a job is there."""
+        host = self.hosts.get(name)
+        if host is None or host.runs:
+            return host is None
+        del self.hosts[name]
+        self._static = None
+        return True
+
+    def change(self, name: str, *, disabled: bool | None = None, heard: bool | None = None) -> bool:
+        """`qmod -d`, `qmod -e`, or a first load report; False: there is no such host."""
+        host = self.hosts.get(name)
+        if host is None:
+            return False
+        self._changing(host)
+        host.change(disabled=disabled, heard=heard)
+        return True
+
+    # -- what the autoscaler reads -------------------------------------------------------------------------------------
+
+    def cluster(self) -> Cluster:
+        """One reading. Parts that did not change since the last one are the same objects."""
+        queues, groups, names = self._configured()
+        shown = (each.shown(self.epoch) for each in self._waiting.values())
+        categories: tuple[JobCategory, ...] = tuple(each for each in shown if each is not None)
+        hosts: tuple[ExecutionHost, ...] = tuple(host.shown(self.epoch) for host in self.hosts.values())
+        return Cluster(
+            hosts=hosts,
+            job_categories=categories,
+            queues=queues,
+            pes=self.configuration.pes,
+            complexes=self.configuration.complexes,
+            host_groups=groups,
+            execution_hosts=names,
+            details=dict(self._details),
+            schedule_interval=self.configuration.schedule_interval,
+        )
+
+    def _configured(self) -> tuple[Mapping[str, Queue], Mapping[str, tuple[str, ...]], frozenset[str]]:
+        if self._static is None:
+            configuration = self.configuration
+            slots = {name: host.slots for name, host in self.hosts.items()}
+            queue = Queue(
+                configuration.queue, (configuration.host_group,), 0, MappingProxyType(slots),
+                pe_list=tuple(configuration.pes),
+            )  # fmt: skip
+            groups = {configuration.host_group: tuple(self.hosts)}
+            self._static = ({queue.name: queue}, groups, frozenset(self.hosts))
+        return self._static

@@ -1,0 +1,177 @@
+"""What a simulated run cost and how long jobs waited, gathered while it runs. Bounded a job: three numbers."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from autoscaler.simulation.cloud import Cloud, Machine
+from autoscaler.simulation.hosts import Run, SimulatedHost
+
+HOUR = 3600.0
+
+
+@dataclass(slots=True)
+class Shares:
+    """Core-hours of rented workers, by what they did; and the same as money."""
+
+    busy: float = 0.0
+    stranded: float = 0.0
+    """Free slots beside running jobs."""
+    idle: float = 0.0
+    boot: float = 0.0
+    """Paid, not yet in service; and from the last job until the end was ordered if it was disabled."""
+
+    @property
+    def all(self) -> float:
+        return self.busy + self.stranded + self.idle + self.boot
+
+
+@dataclass(slots=True)
+class _Meter:
+    """The slot-seconds of one worker so far."""
+
+    machine: Machine
+    at: float
+    busy: float = 0.0
+    stranded: float = 0.0
+    idle: float = 0.0
+    boot: float = 0.0
+    by_project: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+
+class Measures:
+    """Everything that a report shows, added up as events happen."""
+
+    def __init__(self) -> None:
+        self.waits, self.runs, self.slots = array("d"), array("d"), array("l")
+        self.owners, self.projects = array("l"), array("l")
+        """Parallel to `waits`: index into `names`."""
+        self.names: dict[str, int] = {}
+        self.submitted, self.finished, self.deleted = 0, 0, 0
+        self.first: float | None = None
+        self.last_end = 0.0
+        self.busy_core_seconds = 0.0
+        """Of all jobs, wherever they ran."""
+        self.hours = Shares()
+        self.money = Shares()
+        self.price = 0.0
+        self.unpriced = 0
+        """Workers whose price is not known."""
+        self.price_by_type: defaultdict[str, float] = defaultdict(float)
+        self.price_by_project: defaultdict[str, float] = defaultdict(float)
+        self.launched: Counter[str] = Counter()
+        """Workers by type."""
+        self.removed: Counter[str] = Counter()
+        self.relaunched = 0
+        """Launches of a type of which a worker had been removed in the ten minutes before."""
+        self.series: list[tuple[float, int, int, int, float]] = []
+        """(second, tasks that wait, workers, slots with jobs, price an hour), one a pass that saw a change."""
+        self.launches_at: list[tuple[float, str, int]] = []
+        self.removals_at: list[tuple[float, str]] = []
+        self._meters: dict[str, _Meter] = {}
+        """By worker id."""
+        self._hosts: dict[str, _Meter] = {}
+        """By host name."""
+        self._removed_at: dict[str, float] = {}
+
+    # -- jobs ----------------------------------------------------------------------------------------------------------
+
+    def starts(self, run: Run, now: float) -> None:
+        job = run.job
+        self.waits.append(now - job.submitted)
+        self.runs.append(job.seconds)
+        self.slots.append(job.slots)
+        self.owners.append(self._index(job.owner))
+        self.projects.append(self._index(job.project))
+        self.first = job.submitted if self.first is None else min(self.first, job.submitted)
+
+    def ends(self, run: Run, now: float) -> None:
+        self.finished += 1
+        self.last_end = max(self.last_end, now)
+        self.busy_core_seconds += run.job.seconds * run.job.slots
+
+    def _index(self, name: str) -> int:
+        return self.names.setdefault(name, len(self.names))
+
+    # -- workers -------------------------------------------------------------------------------------------------------
+
+    def launches(self, machine: Machine, now: float) -> None:
+        kind = machine.worker.type.name
+        self.launched[kind] += 1
+        self.relaunched += now - self._removed_at.get(kind, float("-inf")) < 10 * 60
+        self.launches_at.append((now, kind, 1))
+        self._meters[machine.worker.id] = _Meter(machine, now)
+
+    def joins(self, machine: Machine, host: str) -> None:
+        """Its host is known by this name from now on."""
+        self._hosts[host] = self._meters[machine.worker.id]
+
+    def host_changes(self, host: SimulatedHost, now: float) -> None:
+        """To be called before anything of the host changes."""
+        meter = self._hosts.get(host.name)
+        if meter is not None:
+            self._advance(meter, now, host)
+
+    def _advance(self, meter: _Meter, now: float, host: SimulatedHost | None) -> None:
+        elapsed, slots = now - meter.at, meter.machine.worker.type.vcpus
+        meter.at = now
+        if elapsed <= 0:
+            return
+        if host is not None and host.used:
+            meter.busy += elapsed * host.used
+            meter.stranded += elapsed * max(0, slots - host.used)
+            for run, share in host.runs.items():
+                meter.by_project[run.job.project] += elapsed * share
+        elif host is not None and host.heard and not host.disabled:
+            meter.idle += elapsed * slots
+        else:
+            meter.boot += elapsed * slots
+
+    def ends_worker(self, machine: Machine, host: SimulatedHost | None, now: float, cloud: Cloud) -> None:
+        """Its end was ordered: what it cost is shared among what it did."""
+        meter = self._meters.pop(machine.worker.id)
+        if machine.worker.name is not None:
+            self._hosts.pop(machine.worker.name, None)
+        self._advance(meter, now, host)
+        kind = machine.worker.type.name
+        self.removed[kind] += 1
+        self._removed_at[kind] = now
+        self.removals_at.append((now, kind))
+        self._share(meter, cloud.paid_seconds(machine, now))
+
+    def _share(self, meter: _Meter, paid: float) -> None:
+        worker = meter.machine.worker
+        slots = worker.type.vcpus
+        rest = max(0.0, paid * slots - meter.busy - meter.stranded - meter.idle - meter.boot)
+        parts = {"busy": meter.busy, "stranded": meter.stranded, "idle": meter.idle + rest, "boot": meter.boot}
+        if worker.price_per_hour is None:
+            self.unpriced += 1
+        price = (worker.price_per_hour or 0.0) * paid / HOUR
+        self.price += price
+        self.price_by_type[worker.type.name] += price
+        whole = sum(parts.values()) or 1.0
+        for name, seconds in parts.items():
+            setattr(self.hours, name, getattr(self.hours, name) + seconds / HOUR)
+            setattr(self.money, name, getattr(self.money, name) + price * seconds / whole)
+        for project, seconds in meter.by_project.items():
+            self.price_by_project[project] += price * seconds / whole
+
+    def sample(self, now: float, waiting: int, workers: int, busy_slots: int, price_per_hour: float) -> None:
+        """What a pass saw; equal samples in a row are kept once."""
+        values = (waiting, workers, busy_slots, price_per_hour)
+        if not self.series or self.series[-1][1:] != values:
+            self.series.append((now, *values))
+
+    def still_rented(self) -> Iterator[Machine]:
+        """Workers whose end was not ordered when the run stopped."""
+        return (meter.machine for meter in list(self._meters.values()))
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which this share of the sorted `values` lies; 0 of none."""
+    if not values:
+        return 0.0
+    return values[min(len(values) - 1, int(share * len(values)))]

@@ -1,0 +1,39 @@
+"""A comparison as one self-contained HTML page: no script, nothing loaded from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+
+import jinja2
+
+from autoscaler.report.wording import duration
+from autoscaler.simulation.charts import PARTS, over_time, price_and_wait, where_money_goes
+from autoscaler.simulation.comparison import pareto_front, sentences
+from autoscaler.simulation.results import Document
+
+_MEANINGS = {
+    "busy": "slots with jobs",
+    "stranded": "free slots beside running jobs",
+    "idle": "workers without jobs",
+    "boot": "booting and leaving",
+}
+
+
+def page_text(documents: Sequence[Document], assumptions: Sequence[str]) -> str:
+    """The whole page. All texts are escaped."""
+    template = (resources.files("autoscaler.conf") / "simulation" / "page.html.j2").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["duration"] = duration
+    return environment.from_string(template).render(
+        documents=documents,
+        sentences=sentences(documents, assumptions),
+        assumptions=assumptions,
+        currency=documents[0]["currency"],
+        front=pareto_front(documents) if len(documents) > 1 else [],
+        parts=PARTS,
+        meanings=_MEANINGS,
+        price_and_wait=price_and_wait(documents),
+        money=where_money_goes(documents),
+        charts=[over_time(document) for document in documents],
+    )

@@ -1,0 +1,119 @@
+"""The landed `plan` as the decider of a simulation: the same function as in the service, on values made in memory.
+
+Its actions are carried out as the service's executors do, with no failures but those of the cloud. What concerns
+unsatisfiable jobs is only counted: nothing asks a Grid Engine here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from autoscaler.core.actions import (
+    Action,
+    AskGridEngine,
+    Disable,
+    Enable,
+    Enrol,
+    JobAction,
+    Kill,
+    Launch,
+    Reimage,
+    Remove,
+    Restart,
+    Terminate,
+)
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Policy
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.simulation.cloud import Machine
+from autoscaler.simulation.run import Simulation
+
+Decide = Callable[[Snapshot], Plan]
+
+
+POLL_ON_THE_WAY = 60.0
+"""Seconds between two passes while a worker is on its way in or out and nothing else happens."""
+
+
+class PlanDecider:
+    """Keeps the memory between passes and carries out the actions."""
+
+    def __init__(self, policy: Policy, decide: Decide = plan) -> None:
+        self._policy, self._decide = policy, decide
+        self._memory = Memory()
+        self.actions: Counter[str] = Counter()
+        """By kind."""
+
+    def decide(self, run: Simulation) -> float | None:
+        now = run.cloud.epoch + run.now
+        fleet = run.cloud.fleet(run.now, self._policy.order_grace)
+        snapshot = Snapshot(run.engine.cluster(), fleet, Overrides(), self._memory, self._policy, now)
+        made = self._decide(snapshot)
+        self._memory = made.memory
+        for action in made.actions:
+            self.actions[action.kind] += 1
+            self._carry_out(action, run)
+        if made.actions:
+            run.acted()
+        due = None if made.due is None else made.due - run.cloud.epoch
+        if not _on_the_way(run):
+            return due
+        # `due` names no time at which a boot takes too long: the service finds it by polling.
+        poll = run.now + POLL_ON_THE_WAY
+        return poll if due is None or due <= run.now else min(due, poll)
+
+    def _carry_out(self, action: Action, run: Simulation) -> None:
+        match action:
+            case Launch():
+                self._launch(action, run)
+            case Enrol():
+                values = _values(run, action.worker_id)
+                run.engine.add_host(action.host, action.slots, dict(action.complex_values), values)
+                run.measures.joins(run.cloud.machines[action.worker_id], action.host)
+                run.enrolled(action.host)
+            case Enable():
+                run.enable(action.host)
+            case Disable():
+                run.engine.change(action.host, disabled=True)
+            case Remove():
+                run.remove(action.host)
+            case Terminate():
+                machine = run.cloud.machines.get(action.worker_id)
+                if machine is not None:
+                    run.terminate(machine)
+            case Restart() | Reimage() | AskGridEngine() | Kill():
+                pass  # nobody asks for the first two here; jobs that can never run are reported by their number
+            case _:
+                _is_of_job(action)
+
+    def _launch(self, launch: Launch, run: Simulation) -> None:
+        """The first set: this cloud has room for all."""
+        machines: list[Machine] = []
+        for offer in launch.candidates[0].offers:
+            machines += run.cloud.launch(
+                offer.buckets[0], offer.count, launch.node_array, run.now,
+                for_requests=launch.for_requests, assignment=launch.assignment, group_id=launch.group_id,
+            )  # fmt: skip
+        run.order(machines)
+
+
+def _on_the_way(run: Simulation) -> bool:
+    hosts = run.engine.hosts
+    return any(
+        machine.worker.name not in hosts or not hosts[machine.worker.name].takes_jobs
+        for machine in run.cloud.machines.values()
+        if machine.ended is None
+    )
+
+
+def _values(run: Simulation, worker_id: str) -> dict[str, str]:
+    """Load values that an execd of such a machine reports."""
+    kind = run.cloud.machines[worker_id].worker.type
+    return {"arch": kind.arch, "num_proc": str(kind.vcpus), "mem_total": f"{kind.memory / 1024**3:.3f}G"}
+
+
+def _is_of_job(action: JobAction) -> None:
+    """Contexts and holds of jobs change nothing in a simulation."""

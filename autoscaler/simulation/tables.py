@@ -1,0 +1,90 @@
+"""A comparison as tables for a terminal and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+
+from autoscaler.report.blocks import Block
+from autoscaler.report.wording import duration as words
+from autoscaler.simulation.comparison import pareto_front, sentences
+from autoscaler.simulation.results import Document
+
+_HEADS = (
+    "policy", "price", "ratio", "mean wait", "median", "95 %", "slowdown", "busy", "stranded", "idle", "boot",
+    "launches", "again", "passes",
+)  # fmt: skip
+
+
+def comparison_blocks(documents: Sequence[Document], assumptions: Sequence[str]) -> Iterator[Block]:
+    """The table that people read, what it says in words, and what it rests on."""
+    front = set(pareto_front(documents))
+    rows = [_row(document, starred=document["policy"] in front and len(documents) > 1) for document in documents]
+    currency = documents[0]["currency"]
+    notes = [
+        f"price in {currency}; ratio to the busy core-hours at the least price of a core; busy … boot in core-hours."
+    ]
+    if len(documents) > 1:
+        notes.append("* no other policy here is both cheaper and faster.")
+    notes += [_incomplete(document) for document in documents if not document["complete"]]
+    yield Block("", _HEADS, rows, notes)
+    said = sentences(documents, assumptions)
+    if said:
+        yield Block("In short", lines=said)
+    yield Block("This rests on", lines=[f"- {each}" for each in assumptions])
+
+
+def _row(document: Document, *, starred: bool) -> list[str]:
+    wait, hours = document["wait_s"], document["rented_core_hours"]
+    ratio = document["price_ratio"]
+    return [
+        f"{document['policy']}{' *' if starred else ''}",
+        f"{document['price']:,.2f}",
+        "" if ratio is None else f"{ratio:.3f}",
+        words(wait["mean"]),
+        words(wait["median"]),
+        words(wait["p95"]),
+        f"{document['bounded_slowdown']['mean']:.2f}",
+        *(f"{hours[name]:,.0f}" for name in ("busy", "stranded", "idle", "boot")),
+        f"{document['launches']:,}",
+        f"{document['launched_again']:,}",
+        f"{document['passes']['made']:,}",
+    ]
+
+
+def _incomplete(document: Document) -> str:
+    tasks = document["tasks"]
+    if tasks["waiting"] and tasks["finished"] + tasks["waiting"] >= tasks["submitted"]:
+        return (
+            f"{document['policy']}: {tasks['waiting']:,} tasks never started: nothing that it may rent runs them, or a "
+            "limit is reached."
+        )
+    return f"{document['policy']}: stopped after {tasks['finished']:,} of {tasks['submitted']:,} submitted tasks."
+
+
+_COLUMNS = (
+    "policy", "complete", "price", "currency", "price_ratio", "mean_wait_s", "median_wait_s", "p95_wait_s",
+    "bounded_slowdown", "makespan_s", "busy_core_hours", "stranded_core_hours", "idle_core_hours", "boot_core_hours",
+    "launches", "removals", "launched_again", "passes", "skipped", "cpu_s",
+)  # fmt: skip
+
+
+def csv_text(documents: Iterable[Document]) -> str:
+    """A line for each policy."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for document in documents:
+        wait, hours = document["wait_s"], document["rented_core_hours"]
+        writer.writerow(
+            [
+                document["policy"], document["complete"], round(document["price"], 4), document["currency"],
+                document["price_ratio"], wait["mean"], wait["median"], wait["p95"],
+                document["bounded_slowdown"]["mean"], document["makespan_s"],
+                *(hours[name] for name in ("busy", "stranded", "idle", "boot")),
+                document["launches"], document["removals"], document["launched_again"],
+                document["passes"]["made"], document["passes"]["skipped"], round(document["cpu_s"]["passes"], 3),
+            ]
+        )  # fmt: skip
+    return out.getvalue()

@@ -1,0 +1,124 @@
+"""Trying policies on one workload: which offers they may rent, which decider a name stands for, one run of each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.model.fleet import Bucket
+from autoscaler.core.policy import CircuitBreaker, DeadlockAnswer, NodeArrayPolicy, Policy
+from autoscaler.simulation.cell import CellConfiguration
+from autoscaler.simulation.cloud import Billing, Cloud, Delays
+from autoscaler.simulation.planned import PlanDecider
+from autoscaler.simulation.results import Document, document_of
+from autoscaler.simulation.rules import rule_of
+from autoscaler.simulation.run import EPOCH, Decider, Pace, Simulation
+from autoscaler.simulation.workload import Workload, WorkloadError
+
+Progress = Callable[[str, float, int], None]
+"""Called with the policy's name, the simulated second, and the tasks submitted so far."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What all policies of a comparison share."""
+
+    buckets: Sequence[Bucket]
+    """Everything that the cloud sells."""
+    cell: CellConfiguration = field(default_factory=CellConfiguration)
+    delays: Delays = field(default_factory=Delays)
+    billing: Billing = field(default_factory=Billing)
+    pace: Pace = field(default_factory=Pace)
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A policy to try: settings that `plan` follows, or with `rule` a rule that it is compared with."""
+
+    name: str
+    policy: Policy
+    rule: str = ""
+
+
+def allowed_offers(policy: Policy, buckets: Sequence[Bucket]) -> list[Bucket]:
+    """The offers that the first node array may rent, smallest first. Raises WorkloadError if there is none."""
+    array = policy.node_arrays[0]
+    known = {bucket.type.name: bucket.type for bucket in buckets}
+    own = known.get(array.instance_type)
+    family = array.family or (own.family if own is not None else "")
+    allowed = [
+        bucket
+        for bucket in buckets
+        if bucket.key.price_type in array.price_types and _is_allowed(bucket, array, family)
+    ]
+    if not allowed:
+        wanted = f"family {family or '?'}" if array.hybrid else f"type {array.instance_type or '(none)'}"
+        raise WorkloadError(
+            f"nothing can be rented: the catalogue has no {wanted} at price type "
+            f"{', '.join(array.price_types)}; set CP_CAP_AUTOSCALE_INSTANCE_TYPE, or name a catalogue with --catalog"
+        )
+    return sorted(allowed, key=lambda bucket: (bucket.type.vcpus, bucket.price_per_hour or 0.0))
+
+
+def _is_allowed(bucket: Bucket, array: NodeArrayPolicy, family: str) -> bool:
+    if not array.hybrid:
+        return bucket.type.name == array.instance_type
+    cap = array.max_cores_per_worker
+    return bucket.type.family == family and (cap is None or bucket.type.vcpus <= cap)
+
+
+def try_policy(
+    candidate: Candidate,
+    workload: Workload,
+    conditions: Conditions,
+    progress: Progress | None = None,
+    started: Callable[[Simulation], None] = lambda _: None,
+) -> Document:
+    """One run. `started` gets the simulation before it begins, so that a signal can stop it."""
+    policy = simulated(candidate.policy)
+    offers = allowed_offers(policy, conditions.buckets)
+    chance = random.Random(conditions.seed)
+    epoch = workload.started_at or EPOCH
+    cloud = Cloud(offers, conditions.delays, conditions.billing, epoch, chance)
+    simulation = Simulation(
+        workload,
+        _fresh(conditions.cell),
+        cloud,
+        _decider(candidate, policy, offers),
+        conditions.pace,
+        progress=None if progress is None else lambda now, tasks: progress(candidate.name, now, tasks),
+    )
+    started(simulation)
+    simulation.run()
+    return document_of(candidate.name, simulation, least_price_a_core(offers), policy.currency)
+
+
+def _fresh(cell: CellConfiguration) -> CellConfiguration:
+    return replace(cell, pes=dict(cell.pes), complexes=dict(cell.complexes))
+
+
+def _decider(candidate: Candidate, policy: Policy, offers: Sequence[Bucket]) -> Decider:
+    if not candidate.rule:
+        return PlanDecider(policy)
+    array = policy.node_arrays[0]
+    return rule_of(candidate.rule, offers, array.limits.max_workers, array.instance_type, hybrid=array.hybrid)
+
+
+def simulated(policy: Policy) -> Policy:
+    """The policy without what needs a person or a real Grid Engine: a circuit breaker that waits for `resume` would end
+    the run, and nothing deletes jobs here.
+    """
+    breaker = CircuitBreaker(policy.circuit_breaker.window, None, None, None)
+    return replace(policy, circuit_breaker=breaker, deadlock=DeadlockAnswer.REPORT, job_context=False)
+
+
+def least_price_a_core(offers: Sequence[Bucket]) -> float | None:
+    """The least price of a core and hour; None: no price is known."""
+    prices = [each.price_per_hour / each.type.vcpus for each in offers if each.price_per_hour is not None]
+    return min(prices, default=None)
+
+
+def by_name(documents: Sequence[Document]) -> Mapping[str, Document]:
+    return {document["policy"]: document for document in documents}

@@ -1,0 +1,69 @@
+"""The rules that `plan` is compared with do what their descriptions say."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+
+from autoscaler.core.policy import Policy
+from autoscaler.simulation.measures import Measures
+from autoscaler.simulation.rules import rule_of
+from autoscaler.simulation.run import Simulation
+from autoscaler.simulation.trial import allowed_offers
+from autoscaler.simulation.workload import LOCAL, SPREAD, WorkloadError, WorkloadJob
+from tests.simulation.playing import a_policy, a_simulation, a_workload, buckets, jobs_of, numbered
+
+HYBRID = a_policy(hybrid=True)
+
+
+def under(name: str, jobs: Sequence[WorkloadJob], policy: Policy = HYBRID) -> tuple[Simulation, Measures]:
+    array = policy.node_arrays[0]
+    rule = rule_of(name, allowed_offers(policy, buckets()), 20, array.instance_type, hybrid=array.hybrid)
+    run = a_simulation(jobs, policy, decider=rule)
+    return run, run.run()
+
+
+def test_a_fixed_cluster_is_paid_from_the_first_job_to_the_last() -> None:
+    run, measures = under("static:2:m5.xlarge", jobs_of(3, seconds=3600.0))
+    assert measures.launched == {"m5.xlarge": 2}
+    assert measures.price == pytest.approx(2 * 0.192 * measures.last_end / 3600, rel=0.01)
+    assert run.over
+
+
+def test_one_machine_a_job_is_the_cheapest_that_holds_it() -> None:
+    _, measures = under("one-per-job", numbered(jobs_of(1, slots=3, pe=LOCAL), jobs_of(1)))
+    assert measures.launched == {"m5.xlarge": 1, "m5.large": 1}
+
+
+def test_one_node_takes_the_batch_as_far_as_a_type_holds_it() -> None:
+    _, measures = under("karpenter", jobs_of(6))
+    assert measures.launched == {"m5.2xlarge": 1}
+    _, measures = under("karpenter", jobs_of(1, slots=100, pe=SPREAD))
+    assert measures.launched == {"m5.24xlarge": 1, "m5.xlarge": 1}
+
+
+def test_cloud_pipelines_rule_launches_the_smallest_type_for_the_sum_of_what_waits() -> None:
+    _, measures = under("cloud-pipeline", numbered(jobs_of(1, slots=4, pe=LOCAL), jobs_of(1, slots=8, pe=LOCAL)))
+    assert measures.launched == {"m5.4xlarge": 1}  # 12 cores asked, 16 is the next size
+
+
+def test_cloud_pipelines_rule_launches_one_worker_at_a_time() -> None:
+    _, measures = under("cloud-pipeline", jobs_of(10), a_policy())
+    times = [at for at, _, _ in measures.launches_at]
+    assert len(times) > 1
+    assert all(later - earlier > 120 for earlier, later in itertools.pairwise(times))
+
+
+@pytest.mark.parametrize("name", ("one-per-job", "karpenter", "cloud-pipeline", "static:8:m5.24xlarge"))
+def test_every_rule_ends_with_all_jobs_run_and_no_machine_left(name: str) -> None:
+    run, measures = under(name, list(a_workload()))
+    assert measures.finished == 40
+    assert not [machine for machine in run.cloud.machines.values() if machine.ending is None]
+
+
+@pytest.mark.parametrize("name", ("static", "static:x", "static:2:nosuch.type", "static:1:m5.large:x", "bogus"))
+def test_an_unknown_rule_is_an_error_that_says_what_there_is(name: str) -> None:
+    with pytest.raises(WorkloadError, match=r"static:N|these are allowed"):
+        under(name, jobs_of(1))

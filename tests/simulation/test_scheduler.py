@@ -1,0 +1,133 @@
+"""The simulated scheduler follows sge_pe(5), complex(5) and qsub(1): what starts where, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.model.cluster import ParallelEnvironment
+from autoscaler.simulation.cell import CellConfiguration
+from autoscaler.simulation.grid_engine import GridEngine
+from autoscaler.simulation.hosts import Run
+from autoscaler.simulation.workload import LOCAL, SPREAD, WorkloadJob
+
+
+class Cell:
+    """A simulated Grid Engine without autoscaler; `hosts` are always there."""
+
+    def __init__(self, *hosts: int, **configuration: Any) -> None:
+        self.runs: list[Run] = []
+        persistent = tuple((f"h{number}", slots) for number, slots in enumerate(hosts, start=1))
+        made = CellConfiguration(persistent=persistent)
+        self.engine = GridEngine(replace(made, **configuration), 0.0, self.runs.append, lambda _: None)
+
+    def submit(self, *jobs: WorkloadJob) -> Cell:
+        for job in jobs:
+            self.engine.submit(job)
+        self.engine.schedule()
+        return self
+
+    def end(self, job: int) -> Cell:
+        run = next(run for run in self.runs if run.job.number == job)
+        self.runs.remove(run)
+        self.engine.end(run)
+        self.engine.schedule()
+        return self
+
+    @property
+    def started(self) -> list[tuple[int, dict[str, int]]]:
+        """Jobs in the order of their start, with their slots by host."""
+        return [(run.job.number, {host.name: slots for host, slots in run.shares}) for run in self.runs]
+
+
+def a_job(number: int, slots: int = 1, **job: Any) -> WorkloadJob:
+    pe = None if slots == 1 else LOCAL
+    return WorkloadJob(
+        **{"number": number, "submitted": float(number), "seconds": 60.0, "slots": slots, "pe": pe} | job
+    )
+
+
+def test_the_least_loaded_host_is_filled_first() -> None:
+    assert Cell(2, 2).submit(a_job(1), a_job(2)).started == [(1, {"h1": 1}), (2, {"h2": 1})]
+
+
+def test_with_a_fixed_order_one_host_is_filled_before_the_next() -> None:
+    cell = Cell(2, 2, fixed_order=True).submit(a_job(1), a_job(2), a_job(3))
+    assert [hosts for _, hosts in cell.started] == [{"h1": 1}, {"h1": 1}, {"h2": 1}]
+
+
+def test_pe_slots_needs_all_slots_on_one_host() -> None:
+    assert Cell(2, 2).submit(a_job(1, 3)).started == []
+
+
+def test_fill_up_takes_whole_hosts_and_round_robin_one_slot_each() -> None:
+    assert Cell(2, 2).submit(a_job(1, 3, pe=SPREAD)).started == [(1, {"h1": 2, "h2": 1})]
+    pes = {SPREAD: ParallelEnvironment(SPREAD, 99, "$round_robin")}
+    assert Cell(3, 3, pes=pes).submit(a_job(1, 3, pe=SPREAD)).started == [(1, {"h1": 2, "h2": 1})]
+
+
+def test_a_number_of_slots_for_each_host_is_never_split() -> None:
+    pes = {SPREAD: ParallelEnvironment(SPREAD, 99, "2")}
+    assert Cell(3, 1, 2, pes=pes).submit(a_job(1, 4, pe=SPREAD)).started == [(1, {"h3": 2, "h1": 2})]
+
+
+def test_a_small_later_job_starts_where_a_large_earlier_one_does_not_fit() -> None:
+    assert [job for job, _ in Cell(2).submit(a_job(1, 4), a_job(2)).started] == [2]
+
+
+def test_priority_comes_before_the_time_of_submission() -> None:
+    assert [job for job, _ in Cell(1).submit(a_job(1), a_job(2, priority=5.0)).started] == [2]
+
+
+def test_no_more_tasks_run_at_once_than_tc_allows() -> None:
+    cell = Cell(4).submit(a_job(1, tasks=3, concurrency=2))
+    assert [run.task for run in cell.runs] == [1, 2]
+    assert [run.task for run in cell.end(1).runs] == [2, 3]
+
+
+def test_a_dependent_job_is_listed_and_started_once_its_predecessor_has_ended() -> None:
+    cell = Cell(4).submit(a_job(1), a_job(2, after=1))
+    assert [job for job, _ in cell.started] == [1]
+    assert [job for job, _ in cell.end(1).started] == [2]
+
+
+@pytest.mark.parametrize(("memory", "started"), (("16G", [1, 2]), ("20G", [1])))
+def test_a_consumable_is_taken_a_slot(memory: str, started: list[int]) -> None:
+    cell = Cell(memory_complex="ram")
+    cell.engine.add_host("w1", 8, {"ram": "64G"}, {})
+    cell.engine.change("w1", disabled=False, heard=True)
+    jobs = [a_job(number, 2, hard=(("ram", memory),)) for number in (1, 2)]
+    assert [job for job, _ in cell.submit(*jobs).started] == started
+
+
+def test_nothing_starts_on_a_host_that_is_disabled_or_was_not_heard() -> None:
+    cell = Cell()
+    cell.engine.add_host("w1", 8, {}, {})
+    assert cell.submit(a_job(1)).started == []
+    cell.engine.change("w1", heard=True)
+    assert cell.submit().started == []
+    cell.engine.change("w1", disabled=False)
+    assert [job for job, _ in cell.submit().started] == [1]
+
+
+def test_a_host_with_a_job_cannot_be_removed() -> None:
+    cell = Cell(1).submit(a_job(1))
+    assert not cell.engine.remove_host("h1")
+    assert cell.end(1).engine.remove_host("h1")
+
+
+def test_waiting_jobs_of_one_request_are_one_category() -> None:
+    cluster = Cell(1).submit(*(a_job(number, 2) for number in (3, 1, 2)), a_job(4, tasks=7)).engine.cluster()
+    (two, seven) = cluster.job_categories
+    assert (two.jobs, two.count) == ((1, 2, 3), 3)
+    assert (seven.tasks, seven.count) == (("2-7:1",), 6)
+
+
+def test_an_unchanged_part_of_a_reading_is_the_same_object() -> None:
+    cell = Cell(2, 2).submit(a_job(1), a_job(2, 4))
+    before, after = cell.engine.cluster(), cell.submit(a_job(3)).engine.cluster()
+    assert before.job_categories[0] is after.job_categories[0]
+    assert before.hosts[0] is after.hosts[0]
+    assert before.hosts[1] is not after.hosts[1]
