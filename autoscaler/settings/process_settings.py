@@ -270,8 +270,9 @@ class Process(Section):
         "CP_CAP_AUTOSCALE_SILENCE_TIMEOUT",
         600.0,
         "The autoscaler terminates a worker if qmaster has had no load report from it for this long, but has reports "
-        "from other hosts. Until then it only disables the worker. It reschedules or deletes the worker's jobs only "
-        "after the provider reports that the machine is gone.",
+        "from another worker of the same zone. Until then it only disables the worker. If several of a zone fell "
+        "silent together, or none of it reports, it terminates none, and notifies operators. It reschedules or deletes "
+        "the worker's jobs only after the provider reports that the machine is gone.",
         unit="s",
     )
     group_pes: Names = setting(

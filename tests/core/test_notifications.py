@@ -12,7 +12,7 @@ import pytest
 from autoscaler.core.actions import Hold, Kill
 from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.fleet import BucketKey, Ending, FailureKind, MachineState
-from autoscaler.core.model.memory import Backoff, Memory, ProtectedArray, WorkerNote
+from autoscaler.core.model.memory import Backoff, Disabling, Memory, ProtectedArray, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.notifications.causes import (
@@ -28,7 +28,7 @@ from autoscaler.core.notifications.due import AGAIN, SETTLED, KnownCauses, Notif
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import Plan, Snapshot
-from tests.core.building import LONG_AGO, NOW, AWorker, a_machine, a_snapshot, a_worker, jobs
+from tests.core.building import LONG_AGO, NOW, AWorker, a_host, a_machine, a_snapshot, a_worker, jobs
 from tests.core.test_budgets import ANN, CELL, under
 
 CIRCUIT_BREAKER = because(Code.CIRCUIT_BREAKER, what="removals", count=300, most=200, window_s=600.0)
@@ -83,6 +83,18 @@ def test_a_worker_that_costs_and_on_which_only_a_person_decides_is_notified(asid
     (at_once,) = due_in_turn([at(0, stops)])
     assert ([(each.subject, each.reason.code) for each in late], early) == ([("w1", code)], [])
     assert [each.subject for each in at_once] == ["w1"]
+
+
+def test_workers_that_fell_silent_together_are_notified_once_for_their_zone() -> None:
+    note = WorkerNote(LONG_AGO, joined_at=LONG_AGO, silent_s=595.0, disabling=Disabling.SILENT, disabled_at=LONG_AGO)
+    silent = [a_worker(f"w{n}", heard=False, states="du", used=1, zone="a") for n in (1, 2)]
+    workers = [replace(each, note=replace(note, host=each.worker.name, seen_disabled=True)) for each in silent]
+    snapshot = a_snapshot(a_host("p1"), *workers, Memory(passes=5, observed_at=NOW - 10))
+    observed = decided(replace(snapshot, policy=replace(snapshot.policy, silence_timeout=600.0)))
+    (found,) = due_in_turn([at(0, observed)])
+    assert [(each.kind, each.subject, each.reason.code) for each in found] == [
+        ("silent_workers", "a", Code.SILENT_TOGETHER)
+    ]
 
 
 def test_a_worker_in_service_is_not_notified_as_set_aside() -> None:

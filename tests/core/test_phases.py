@@ -69,6 +69,7 @@ OBSERVATIONS = st.builds(
     taken=st.sampled_from(("", "", "newer", "older")),
     others_heard=st.booleans(),
     override=st.sampled_from(("", "", "drain", "keep", "stop drain", "stop now")),
+    vouched=st.booleans(),
     waiting=st.sampled_from((0, 0, 5)),
 )
 WALK = settings(max_examples=200, deadline=None)
@@ -182,7 +183,11 @@ REACHED = (
         Observation(host="bare", mark=Disabling.GROUP, empty=20.0, notice="terminate"),
     ),
     ("withdrawn_notice", Enable, Observation(host="reserved", mark=Disabling.INTERRUPTED)),
-    ("fence_cut_off", Terminate, Observation(host="reserved", heard=False, mark=Disabling.STOP, silent=1000.0)),
+    (
+        "fence_cut_off",
+        Terminate,
+        Observation(host="reserved", heard=False, mark=Disabling.STOP, silent=1000.0, vouched=True),
+    ),
     ("watch_silent", Disable, Observation(heard=False, override="stop drain")),
     ("watch_silent", Enable, Observation(host="closed", mark=Disabling.LOST)),
     ("drain_by_command", Terminate, Observation(host="none", array="other", override="drain")),
@@ -205,11 +210,22 @@ REACHED = (
         Remove,
         Observation(host="closed", heard=False, mark=Disabling.SILENT, empty=300.0, silent=1000.0),
     ),
-    ("watch_silent", Terminate, Observation(host="closed and busy", heard=False, mark=Disabling.SILENT, silent=1000.0)),
+    (
+        "watch_silent",
+        Terminate,
+        Observation(host="closed and busy", heard=False, mark=Disabling.SILENT, silent=1000.0, vouched=True),
+    ),
     (
         "leave_before_interruption",
         Terminate,
-        Observation(host="closed and busy", heard=False, mark=Disabling.INTERRUPTED, silent=1000.0, notice="terminate"),
+        Observation(
+            host="closed and busy",
+            heard=False,
+            mark=Disabling.INTERRUPTED,
+            silent=1000.0,
+            notice="terminate",
+            vouched=True,
+        ),
     ),
     (
         "watch_silent",

@@ -97,6 +97,8 @@ def of(made: Plan, kind: type) -> list[Any]:
 # -- silence -----------------------------------------------------------------------------------------------------
 
 REPORTING = a_host("h1")
+VOUCHING = a_worker("w9", used=1)
+"""Another worker, which reports: the network between qmaster and the workers is fine."""
 
 
 def test_a_worker_silent_for_a_moment_is_only_reported() -> None:
@@ -166,8 +168,54 @@ def silent_too_long(**worker: Any) -> AWorker:
 
 
 def test_a_worker_silent_for_too_long_is_terminated_and_its_jobs_are_left_alone() -> None:
-    made = plan(seen(REPORTING, silent_too_long(), details=(YES,)))
+    made = plan(seen(VOUCHING, silent_too_long(), details=(YES,)))
     assert (acts(made), verdict_and_code(made, "w1")) == ([("terminate", "w1")], ("terminate", Code.FENCED))
+
+
+@pytest.mark.parametrize(
+    ("others", "code"),
+    (
+        ((REPORTING,), Code.NOBODY_VOUCHES),
+        ((REPORTING, silent("w2", 570, used=1)), Code.SILENT_TOGETHER),
+        ((REPORTING, VOUCHING, silent("w2", 570, used=1)), Code.SILENT_TOGETHER),
+        ((REPORTING, a_worker("w9", used=1, zone="b")), Code.NOBODY_VOUCHES),
+    ),
+    ids=("the only worker", "all workers", "several, while another reports", "the only one of its zone"),
+)
+@pytest.mark.parametrize("mark", (Disabling.SILENT, Disabling.COMMAND))
+def test_silence_that_may_have_a_common_cause_ends_no_machine(
+    mark: Disabling, others: tuple[Thing, ...], code: Code
+) -> None:
+    worker = silent_too_long(zone="a" if code is Code.NOBODY_VOUCHES else "")
+    assert worker.note is not None
+    worker = replace(worker, note=replace(worker.note, disabling=mark))
+    made = plan(seen(worker, *others))
+    assert (of(made, Terminate), verdict_and_code(made, "w1")) == ([], ("wait", code))
+
+
+@pytest.mark.parametrize(
+    "others",
+    (
+        (VOUCHING, silent("w2", 30, used=1)),
+        (a_worker("w9", used=1, zone="a"), silent("w2", 590, used=1, zone="b")),
+    ),
+    ids=("one that fell silent later", "one of another zone"),
+)
+def test_a_worker_that_fell_silent_alone_is_terminated_although_others_are_silent(others: tuple[Thing, ...]) -> None:
+    zone = "a" if others[0] is not VOUCHING else ""
+    made = plan(seen(REPORTING, silent_too_long(zone=zone), *others))
+    assert [action.host for action in of(made, Terminate)] == ["w1"]
+
+
+def test_a_silent_worker_whose_silence_proves_nothing_is_terminated_once_a_person_drains_it() -> None:
+    drains = Overrides(drain=frozenset({"w1"}))
+    made = plan(seen(REPORTING, silent_too_long(), silent("w2", 590, used=1), drains))
+    assert [action.host for action in of(made, Terminate)] == ["w1"]
+
+
+def test_a_stop_of_all_is_no_word_on_a_silent_worker() -> None:
+    made = plan(seen(REPORTING, silent_too_long(), silent("w2", 590, used=1), Overrides(stop="now")))
+    assert of(made, Terminate) == []
 
 
 def test_an_empty_worker_silent_for_too_long_is_removed() -> None:
@@ -178,21 +226,21 @@ def test_a_busy_draining_worker_that_fell_silent_is_terminated() -> None:
     worker = silent_too_long()
     assert worker.note is not None
     drained = replace(worker, note=replace(worker.note, disabling=Disabling.COMMAND))
-    assert acts(plan(seen(REPORTING, drained))) == [("terminate", "w1")]
+    assert acts(plan(seen(VOUCHING, drained))) == [("terminate", "w1")]
 
 
 def test_a_worker_that_a_person_keeps_is_never_fenced() -> None:
-    made = plan(seen(REPORTING, silent_too_long(), Overrides(keep=frozenset({"w1"}))))
+    made = plan(seen(VOUCHING, silent_too_long(), Overrides(keep=frozenset({"w1"}))))
     assert (acts(made), verdict_and_code(made, "w1")) == ([], ("keep", Code.KEPT_BY_COMMAND))
 
 
 def test_no_worker_is_fenced_while_paused() -> None:
-    assert acts(plan(seen(REPORTING, silent_too_long(), Overrides(paused=True)))) == []
+    assert acts(plan(seen(VOUCHING, silent_too_long(), Overrides(paused=True)))) == []
 
 
 def test_a_fence_counts_for_the_circuit_breaker_once() -> None:
-    first = plan(seen(REPORTING, silent_too_long()))
-    later = seen(REPORTING, silent_too_long(), replace(first.memory, observed_at=NOW), now=NOW + 60)
+    first = plan(seen(VOUCHING, silent_too_long()))
+    later = seen(VOUCHING, silent_too_long(), replace(first.memory, observed_at=NOW), now=NOW + 60)
     again = plan(replace(later, memory=first.memory))
     assert (len(first.memory.removals), acts(again), len(again.memory.removals)) == (1, [("terminate", "w1")], 1)
 

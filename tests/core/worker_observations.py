@@ -10,7 +10,7 @@ from autoscaler.core.model.fleet import BucketKey, FailureKind, Interruption, Ma
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.snapshot import Snapshot
-from tests.core.building import LARGE, NOW, a_host, a_machine, a_snapshot, jobs
+from tests.core.building import LARGE, NOW, a_host, a_machine, a_snapshot, a_worker, jobs
 
 OURS = "i-w1"
 LISTED = (*MachineState, "left out", "left out and gone")
@@ -66,6 +66,8 @@ class Observation:
     """Another machine of its name that is `newer` or `older`."""
     others_heard: bool = True
     override: str = ""
+    vouched: bool = False
+    """Another worker reports, so that the network between qmaster and workers is fine."""
     waiting: int = 0
     """This many jobs wait."""
 
@@ -88,6 +90,8 @@ def snapshot_of(seen: Observation) -> Snapshot:
         age = seen.age / 2 if seen.taken == "newer" else seen.age * 2
         older = WorkerNote(NOW - age, host="w1", joined_at=NOW - age / 2) if seen.taken == "older" else None
         things.append(a_machine("w1", age=age, id="i-other", note=older))
+    if seen.vouched:
+        things.append(a_worker("w9", used=1))
     if seen.override == "drain":
         things.append(Overrides(drain=frozenset({"w1"})))
     if seen.override == "keep":

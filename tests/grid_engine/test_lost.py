@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from autoscaler.core.model.reasons import Code
 from autoscaler.lab.cell import Cell
 from autoscaler.providers.interface import LaunchOrder
 from autoscaler.providers.local import failures
@@ -20,9 +22,12 @@ from autoscaler.providers.local.provider import LocalProvider
 from autoscaler.providers.local.settings import LocalSettings
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, log_and_journal, machines, notes
+from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
 
 QUICK = {"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": "2", "CP_CAP_AUTOSCALE_POLLING_DELAY": "0.3"}
+CUT_FOR = float(os.environ.get("CUT_FOR", "8"))
+"""Seconds for which the network is cut once that counts as too long."""
 SHORT_MAX_UNHEARD = {"max_unheard": "00:00:04", "load_report_time": "00:00:01"}
 """A busy machine's execd may miss a report or two, and still counts as reporting."""
 _WITNESSED = """\
@@ -136,6 +141,40 @@ def test_a_silent_worker_is_terminated_before_its_job_is_rescheduled(
         ended = next(machine for machine in machines(scaling) if machine.name == first)
     assert (ended.message, witness.twice()) == ("ended by request", False)
     assert kinds(scaling, first)[-4:] == ["disable", "terminate", "reschedule", "remove"]
+
+
+def test_no_machine_ends_while_the_network_of_all_workers_is_cut_and_all_their_jobs_finish(
+    cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling, gate = Autoscaling(cell, {**QUICK, "CP_CAP_AUTOSCALE_WORKERS": "3"}), Gate(cell)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
+    cell.configure(**SHORT_MAX_UNHEARD)
+    jobs = [gate.submit("-r", "y") for _ in range(10)]
+
+    def on_workers() -> set[str]:
+        return {host for job in jobs for host in scaling.running_on(job)} & scaling.rented()
+
+    with scaling.running():
+        until(lambda: all(scaling.running_on(job) for job in jobs), 60)
+        workers = on_workers()
+        links(cell, workers, "down")
+        until(lambda: scaling.log_text().count("silent together") > 0, 40, "the silence was not judged")
+        time.sleep(CUT_FOR)
+        held = (scaling.rented(), on_workers(), [each for each in journal(scaling) if each.kind == "terminate"])
+        code = scaling.explained(min(workers))["reason"]["code"]
+        links(cell, workers, "up")
+        gate.open()
+        until(lambda: all(scaling.ended_well(job) for job in jobs), 60, "a job was lost")
+        until(scaling.all_gone, 60)
+    assert (len(workers), held, code) == (3, (workers, workers, []), Code.SILENT_TOGETHER)
+
+
+def links(cell: Cell, hosts: Iterable[str], state: str) -> None:
+    """Set the network links of these hosts up or down, as seen from qmaster."""
+    for host in hosts:
+        number = cell.tree.address(host).rpartition(".")[2]
+        done = cell.runner(("ip", "link", "set", f"host{number}", state), timeout=60.0)
+        assert done.returncode == 0, done
 
 
 @pytest.mark.thorough

@@ -178,6 +178,15 @@ def _until_set_aside(context: NotificationContext) -> float:
     return 0.0 if stops else SET_ASIDE_FOR
 
 
+def _unvouched(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
+    """Silent workers that are not terminated, as their silence may have a common cause."""
+    found: dict[str, Reason] = {}
+    for verdict in observed.plan.workers:
+        if verdict.reason.code in (Code.SILENT_TOGETHER, Code.NOBODY_VOUCHES):
+            found.setdefault(str(verdict.reason["where"] or ""), verdict.reason)
+    yield from (Cause(where, reason) for where, reason in found.items())
+
+
 def _unsatisfiable(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """Jobs that the autoscaler deletes or holds because nothing allowed can run them."""
     for action in observed.plan.actions:
@@ -213,6 +222,7 @@ KINDS: tuple[CauseKind, ...] = (
     CauseKind("protected_mode", "protected mode", _of_plan(_protected)),
     CauseKind("end_refused", "worker not ended", _of_plan(_not_ended)),
     CauseKind("set_aside", "worker set aside", _of_plan(_set_aside), after=_until_set_aside),
+    CauseKind("silent_workers", "silent workers", _of_plan(_unvouched)),
     CauseKind("lost_worker", "lost worker", _of_plan(_lost), passes=False),
     CauseKind("launches_refused", "launches refused", _of_plan(_refused)),
     CauseKind("limit", "limit reached", _of_plan(_limited), after=lambda context: context.limit_after),

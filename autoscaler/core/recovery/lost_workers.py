@@ -26,6 +26,7 @@ from autoscaler.core.recovery.recovery_steps import (
     may_run_on,
     move_jobs,
     name_may_be_reused,
+    not_vouched,
     remove_gone,
     runs_on,
     taken_soon,
@@ -53,6 +54,11 @@ _WITH_HOST = frozenset({Phase.JOINING, Phase.READY, Phase.DRAINING})
 _INTERRUPTED = _COMING | _WITH_HOST
 _READY, _ENDING = frozenset({Phase.READY}), frozenset({Phase.ENDING})
 _UNLISTED = frozenset(Phase) - {Phase.ORDERED, Phase.GONE}
+_NOT_VOUCHED: Transition[Lost] = Transition(
+    "It is silent for too long, and no other worker vouches for its network.",
+    lambda lost: lost.too_long and lost.unvouched is not None,
+    not_vouched,
+)
 _FENCED: Transition[Lost] = Transition(
     "It is silent for too long.", lambda lost: lost.too_long, fence, Terminate, Phase.ENDING, reasons=(Code.FENCED,)
 )
@@ -244,6 +250,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 sources=_WITH_HOST,
                 reasons=(Code.TERMINATED_BEFORE_INTERRUPTION,),
             ),
+            replace(_NOT_VOUCHED, sources=_WITH_HOST),
             replace(_FENCED, sources=_WITH_HOST),
             Transition("Its jobs may end before it does.", always, waiting(lambda lost: lost.interrupted)),
         ),
@@ -253,7 +260,17 @@ RULES: tuple[Rule[Lost], ...] = (
         "fence_cut_off",
         "It drains and fell silent: it would never be seen empty.",
         lambda lost: lost.worker.decisive is Condition.CUT_OFF,
-        (Transition("", always, fence, Terminate, Phase.ENDING, reasons=(Code.FENCED,)),),
+        (
+            _NOT_VOUCHED,
+            Transition(
+                "Another worker vouches for its network.",
+                always,
+                fence,
+                Terminate,
+                Phase.ENDING,
+                reasons=(Code.FENCED,),
+            ),
+        ),
         sources=frozenset({Phase.DRAINING}),
     ),
     Rule(
@@ -317,6 +334,7 @@ RULES: tuple[Rule[Lost], ...] = (
                 sources=_READY,
                 way_out=True,
             ),
+            replace(_NOT_VOUCHED, sources=_READY),
             replace(_FENCED, sources=_READY),
             Transition("It may report again.", always, waiting(lambda lost: lost.silent)),
         ),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from autoscaler.core.hosts.load_reports import grace_of
 from autoscaler.core.model.cluster import HostJob
+from autoscaler.core.model.reasons import Reason
 from autoscaler.core.policy import Policy
+from autoscaler.core.recovery.failure_domains import unvouched
 from autoscaler.core.recovery.lost_jobs import (
     JobPlaces,
     MayRestart,
@@ -30,6 +34,9 @@ class RecoveryContext:
     awaited: bool
     """Machines were ordered that no listing shows yet: one of them may have the name of a machine that is gone."""
 
+    unvouched: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """By id of each silent worker whose silence does not show that its machine is lost: why."""
+
     @property
     def disable_after(self) -> float:
         """Seconds of silence after which a worker is disabled."""
@@ -44,6 +51,7 @@ def recovery_context(observed: ObservedWorkers, snapshot: Snapshot) -> RecoveryC
         where=job_places(cluster, memory, gone, now - policy.detail_age),
         grace=grace_of(cluster),
         all_silent=not any(host.heard for host in cluster.hosts),
+        unvouched=unvouched(observed.workers, grace_of(cluster)),
         awaited=bool(outstanding(snapshot.fleet, policy, now)),
     )
 

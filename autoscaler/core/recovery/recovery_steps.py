@@ -62,6 +62,13 @@ class Lost:
         return Condition.SILENT_TOO_LONG in self.worker.conditions
 
     @property
+    def unvouched(self) -> Reason | None:
+        """Why its silence does not show that its machine is lost. If a person drains it, that person answers for it."""
+        if self.pass_context.drained_by_command(self.worker):
+            return None
+        return self.context.unvouched.get(self.worker.worker.id)
+
+    @property
     def drained_by_person(self) -> Reason | None:
         """Why a person drains it."""
         return self.pass_context.drained_by_person(self.worker)
@@ -255,6 +262,14 @@ def _all_may_restart(lost: Lost) -> bool:
 
 
 # -- silence -------------------------------------------------------------------------------------------------------
+
+
+def not_vouched(lost: Lost) -> WorkerStep:
+    assert lost.unvouched is not None  # the row holds only then
+    kept = lost.pass_context.kept(lost.worker)
+    if kept is not None:
+        return keep(lost.worker, kept)
+    return wait(lost.worker, lost.unvouched.then(lost.silent))
 
 
 def drain_silent(lost: Lost) -> WorkerStep:

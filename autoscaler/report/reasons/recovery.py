@@ -7,6 +7,12 @@ from autoscaler.report.reasons import ReasonRow
 
 HEADING = "Workers that are silent, interrupted or lost"
 
+_WAITS = (
+    "Check the network between qmaster and the workers (a VPN, a route, a firewall), and the machines in their cloud's "
+    "console. They cost money meanwhile, and jobs of a machine that is lost do not start again. `sge-autoscaler drain "
+    "HOST` terminates one that you know to be lost; its jobs are lost with it."
+)
+
 ROWS = {
     Code.SILENT: ReasonRow(
         "qmaster has had no load report from it for {silent_s} (limit {limit_s}); its jobs may still run",
@@ -19,6 +25,22 @@ ROWS = {
         remedy="Look at qmaster's network and at `qhost`; nothing is ended meanwhile.",
     ),
     Code.LOAD_REPORTS_AGAIN: ReasonRow("qmaster has load reports from it again"),
+    Code.SILENT_TOGETHER: ReasonRow(
+        "{count} workers[ in {where}] fell silent together ({hosts}), so the cause may be their network: none is "
+        "terminated while its provider says that it runs",
+        short="silent together",
+        remedy=_WAITS,
+        listed="leaving alone",
+        needs_person=True,
+    ),
+    Code.NOBODY_VOUCHES: ReasonRow(
+        "no other worker[ in {where}] reports, so the cause may be the network: it is not terminated while its "
+        "provider says that it runs",
+        short="silent, and no other worker reports",
+        remedy=_WAITS,
+        listed="leaving alone",
+        needs_person=True,
+    ),
     Code.FENCED: ReasonRow(
         "silent for {silent_s} (limit {limit_s}): the autoscaler terminates its machine, and handles its jobs once "
         "its provider reports that it is gone",
