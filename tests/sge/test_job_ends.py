@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,8 @@ def file(tmp_path: Path) -> Path:
 def test_every_end_of_the_job_is_read_and_of_no_other_job(file: Path) -> None:
     first, second = read_ends(file, 45)
     times = 1795252000.0, 1795252300.0, 1795252360.0
-    place = ("ann", 45, "root", "", "defaultdepartment", "sge", False, "name", "mpi")
-    assert first == JobEnd("main.q", "w1", 0, *times, 0, 3, 2, *place)
+    expected = JobEnd("main.q", "w1", 0, *times, 0, 3, 2, "ann", 45, "root", "", "defaultdepartment", "sge")
+    assert first == replace(expected, name="name", pe="mpi")
     assert (second.task, second.started_at, second.how) == (2, None, "exit status 0, failed: in prolog")
 
 
