@@ -70,6 +70,7 @@ def plan(snapshot: Snapshot) -> Plan:
 def _decide(facts: Facts, circuit_breaker: Reason | None, kills_stopped: Reason | None) -> Plan:
     # If the limits are reached and waiting jobs need stronger workers, one replaces a weaker worker.
     supply, forecast = facts.forecast(under_way(facts.snapshot.memory.swaps))
+    facts = facts.after(forecast)
     serving = judge_serving(facts, supply, forecast)
     swaps = swap_workers(
         swap_context(facts, supply, forecast, serving),

@@ -73,6 +73,15 @@ def test_jobs_of_one_owner_that_can_never_run_do_not_stop_launches_for_others(ki
     assert reason_of(made, 9)[-1] is Code.UNSATISFIABLE_OWNER_LIMIT
 
 
+def test_a_job_that_can_never_run_expires_no_job_of_others() -> None:
+    never, fresh = jobs(1, slots=64, waited=9000.0, owner="eve"), a_job(99, waited=5.0, owner="ann")
+    history = with_owners(never, fresh)
+    made = history.observe(1)
+    assert (launched(made), reason_of(made, 99)) == ({}, [Code.NOT_EXPIRED])
+    assert made.due is not None
+    assert launched(history.observe(30)) == {"m5.large": 1}
+
+
 def test_more_jobs_of_an_owner_are_deleted_once_the_window_has_passed() -> None:
     history = with_owners(jobs(12, slots=64, owner="eve"), a_job(99, owner="ann"))
     before = acted_on(history, 12)

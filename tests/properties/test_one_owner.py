@@ -50,7 +50,7 @@ def of_others(random: Random, number: int, never: dict[str, int]) -> JobCategory
     slots = random.choice((1, 1, 2, 4))
     if owner in never and random.random() < 0.5:
         slots = never.pop(owner)
-    return a_job(number, slots=slots, owner=owner, waited=random.uniform(60.0, 300.0))
+    return a_job(number, slots=slots, owner=owner, waited=random.uniform(0.0, 300.0))
 
 
 @dataclass

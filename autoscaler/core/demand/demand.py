@@ -47,6 +47,18 @@ class PendingDemand:
         """The same, with the complexes that these demands ask for."""
         return replace(self, names=self.names.union(*map(_names, demands)))
 
+    def not_expired_by(self, refused: Sequence[bool], now: float, policy: Policy) -> PendingDemand:
+        """The same, where jobs that nothing allowed can run expire no queue. `refused`: parallel to the demands."""
+        if not any(refused):
+            return self
+        others = (want for want, never in zip(self.wanted, refused, strict=True) if not never)
+        queues = _expired_queues(others, now, policy)
+        wanted = tuple(
+            want if never or not want.expired or not queues.isdisjoint(want.launches) else replace(want, expired=False)
+            for want, never in zip(self.wanted, refused, strict=True)
+        )
+        return replace(self, wanted=wanted)
+
     def launching_nothing(self) -> PendingDemand:
         """The same, but waiting jobs only keep workers that can serve them, and launch none."""
         return replace(self, wanted=tuple(replace(want, launches=()) for want in self.wanted))
@@ -125,7 +137,7 @@ class _Judged:
     _at: PendingDemand | None = None
 
     def at(self, now: float, policy: Policy) -> PendingDemand:
-        expired = self._expired(now, policy)
+        expired = _expired_queues(self.demand.wanted, now, policy)
         if self._at is None or expired != self._waited:
             demands = tuple(
                 replace(want, expired=True) if not expired.isdisjoint(want.launches) else want
@@ -134,17 +146,18 @@ class _Judged:
             self._waited, self._at = expired, replace(self.demand, wanted=demands)
         return self._at
 
-    def _expired(self, now: float, policy: Policy) -> frozenset[str]:
-        """Queues of which one counted job has waited for the timeout."""
-        oldest: dict[str, float] = {}
-        for want in self.demand.wanted:
-            for queue in want.launches:
-                oldest[queue] = min(oldest.get(queue, now), want.oldest)
-        return frozenset(
-            queue.name
-            for queue in policy.queues
-            if queue.name in oldest and now - oldest[queue.name] >= queue.scale_up_timeout
-        )
+
+def _expired_queues(wanted: Iterable[CategoryDemand], now: float, policy: Policy) -> frozenset[str]:
+    """Queues of which one counted job has waited for the timeout."""
+    oldest: dict[str, float] = {}
+    for want in wanted:
+        for queue in want.launches:
+            oldest[queue] = min(oldest.get(queue, now), want.oldest)
+    return frozenset(
+        queue.name
+        for queue in policy.queues
+        if queue.name in oldest and now - oldest[queue.name] >= queue.scale_up_timeout
+    )
 
 
 _LAST = LastValue[_Judged]()

@@ -153,6 +153,14 @@ class Facts:
         recovery = recover_workers(self.observed, cluster, memory, pass_context, self.recovery_context)
         return replace(self, pass_context=pass_context, recovery=recovery)
 
+    def after(self, forecast: Forecast) -> Facts:
+        """The same, where jobs that nothing allowed can run expire no queue: their owner's jobs are no reason to launch
+        for others sooner.
+        """
+        refused = [result.refusal is not None for result in forecast.results]
+        demand = self.demand.not_expired_by(refused, self.snapshot.now, self.policy)
+        return self if demand is self.demand else replace(self, demand=demand)
+
     def forecast(self, swapped_out: frozenset[str]) -> tuple[Supply, Forecast]:
         """The supply without the workers that a stronger one replaces, and the forecast with it."""
         cluster, observed, names = self.snapshot.cluster, self.observed, self.demand.names
