@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.actions import Disable, Enable, Launch, LaunchSet, Remove, Terminate
-from autoscaler.core.model.fleet import FailureKind, MachineState, Worker
-from autoscaler.core.model.memory import Memory
+from autoscaler.core.limits.backoff import without_retried_failures
+from autoscaler.core.model.fleet import BucketKey, FailureKind, MachineState, Worker
+from autoscaler.core.model.memory import Backoff, Memory
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.model.request_sets import CreatedNode
 from autoscaler.core.plan import plan
@@ -29,6 +30,7 @@ from autoscaler.core.snapshot import Plan, Snapshot, WorkerVerdict
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.engine.loop import COMMANDS_SLOW, IDLE, LONG_PAUSE, Loop, remaining
 from autoscaler.engine.observe import Observation, Observer
+from autoscaler.engine.operator_commands import OperatorCommand, carry_out
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import GridEngineNotObservable, ProviderNotObservable, SettingsError, StateNotKept
@@ -308,6 +310,54 @@ def test_a_state_that_was_removed_under_the_loop_is_written_anew_and_still_wakes
     loop.wakeup.wait(60.0)
     assert time.monotonic() - began < 50
     assert loop._others_wrote()
+
+
+def test_a_command_takes_effect_by_its_number_and_not_by_the_time_it_was_given(world: World) -> None:
+    """Its time is taken before it is stored, and the pass that holds the store meanwhile has a later one."""
+    bucket = BucketKey("m5.large")
+    backoff = Backoff(bucket, world.clock.now + 9999, 5, FailureKind.CAPACITY, "none left", world.clock.now)
+    tripped = because(Code.CIRCUIT_BREAKER, what="removals", count=9, most=5, window_s=600.0)
+    loop = start(world, decide=nothing)
+    store, given_at = loop.store, world.clock.now - 30
+
+    def remembered(**changed: object) -> None:
+        memory = store.memory.load()
+        store.memory.save(replace(memory, observed_at=world.clock.now, **changed), world.clock.now)  # type: ignore[arg-type]
+
+    remembered(backoffs=(backoff,), circuit_breaker=tripped)
+    carry_out(store, OperatorCommand(Verb.RETRY), who="anna", at=given_at)
+    carry_out(store, OperatorCommand(Verb.RESUME), who="anna", at=given_at)
+    seen = loop.observer.observe().snapshot
+    assert (without_retried_failures(seen).memory.backoffs, seen.memory.circuit_breaker) == ((), None)
+
+    world.clock.now += 10
+    loop.pass_once()
+    world.clock.now += 10
+    remembered(backoffs=(replace(backoff, failed_at=world.clock.now),), circuit_breaker=tripped)
+    world.clock.now += 10
+    seen = loop.observer.observe().snapshot
+    assert (len(without_retried_failures(seen).memory.backoffs), seen.memory.circuit_breaker) == (1, tripped)
+
+
+def test_a_command_is_carried_out_again_if_the_pass_that_had_it_was_not_accepted(world: World) -> None:
+    loop = start(world, decide=nothing)
+    carry_out(loop.store, OperatorCommand(Verb.RETRY), who="anna", at=world.clock.now - 30)
+    first = loop.observer.observe().snapshot.overrides.retried_at
+    world.clock.now += 60
+    second = loop.observer.observe().snapshot.overrides.retried_at
+    assert first is not None
+    assert second == first + 60
+    loop.pass_once()
+    world.clock.now += 60
+    assert loop.observer.observe().snapshot.overrides.retried_at == second
+
+
+def test_a_stop_that_was_resumed_meanwhile_does_not_end_the_loop(world: World) -> None:
+    loop = start(world, decide=nothing)
+    loop.store.overrides.ask(Verb.STOP_NOW, who="anna", at=1.0)
+    loop.pass_once()
+    loop.store.overrides.resume(who="anna", at=2.0)
+    assert not loop._released()
 
 
 def test_a_failed_thread_of_the_service_is_in_status(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,6 +200,7 @@ def test_resume_releases_the_brake_of_earlier_passes(world: World) -> None:
 def test_an_older_resume_does_not_release_a_newer_brake(world: World) -> None:
     made = observer(world)
     made.store.overrides.resume(who="ann", at=world.clock.now - 1)
+    made.store.overrides.took_effect(made.store.overrides.load())
     made.store.memory.save(Memory(circuit_breaker=because(Code.CIRCUIT_BREAKER)), world.clock.now)
     assert made.observe().snapshot.memory.circuit_breaker is not None
 

@@ -262,7 +262,9 @@ class Loop:
             return []
         if self.names is not None:
             self.names(snapshot.fleet.workers)
-        journalled = self.store.accept(plan, pass_number=plan.memory.passes, at=snapshot.now)
+        journalled = self.store.accept(
+            plan, pass_number=plan.memory.passes, at=snapshot.now, overrides=snapshot.overrides
+        )
         outcomes = self.actor.act(journalled, snapshot.fleet.workers, carry_on=lambda: not self._stop)
         grace = self.observer.policy.order_grace
         if snapshot.overrides.paused or snapshot.overrides.stop or plan.memory.circuit_breaker:
@@ -534,8 +536,10 @@ class Loop:
         if not self._all_seen(last.snapshot):
             return False
         done = f"{AUTOSCALER}: done" + (f"{MAY_COME}{self.may_come}" if self.may_come else "")
-        for verb in (Verb.STOP_DRAIN, Verb.STOP_NOW):
-            self.store.overrides.end(verb, who=done, at=self.observer.clock())
+        now = self.observer.clock()
+        ended = [self.store.overrides.end(verb, who=done, at=now) for verb in (Verb.STOP_DRAIN, Verb.STOP_NOW)]
+        if not any(ended):
+            return False  # a person resumed meanwhile
         self._fulfilment.end_all(self.observer.clock(), f"{AUTOSCALER}: all is given back")
         return True
 

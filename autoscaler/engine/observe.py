@@ -127,7 +127,8 @@ class Observer:
     def observe(self) -> Observation:
         """Observe once. Raises NotObservable if any part cannot be read, or all of it took too long."""
         began, now = self.stopwatch(), self.clock()
-        overrides = self.store.overrides.load()
+        # A clock that was set back must not put a command before what the last pass knew.
+        overrides = self.store.overrides.load(max(now, self.store.memory.saved_at + 0.001))
         memory = self._memory(overrides)
         requests = (self.requests or self.store.requests.load)(now)
         rules = None if self.rule_files is None else self.rule_files.rules()

@@ -22,7 +22,8 @@ TABLE: Migration = (
         verb TEXT NOT NULL,
         host TEXT NOT NULL DEFAULT '',
         ended_at REAL,
-        ended_by TEXT NOT NULL DEFAULT ''
+        ended_by TEXT NOT NULL DEFAULT '',
+        effective_at REAL
     ) STRICT
     """,
     "CREATE UNIQUE INDEX overrides_in_force ON overrides(verb, host) WHERE ended_at IS NULL",
@@ -148,9 +149,24 @@ class OverrideTable(Table):
         self.ask(verb, who=who, at=at)
         self.end(verb, who=who, at=at)
 
-    def _last_time(self, verb: Verb) -> float | None:
-        row = self._database.row("SELECT max(at) AS at FROM overrides WHERE verb = ?", (verb.value,))
-        return None if row is None else row["at"]
+    def _last_time(self, verb: Verb, pending_at: float = 0.0) -> float | None:
+        """When the last command of this kind took effect. One that no pass has carried out yet takes effect at
+        `pending_at`, whatever time it was given: it may have waited for a pass that was under way.
+        """
+        row = self._database.row(
+            "SELECT at, effective_at FROM overrides WHERE verb = ? ORDER BY id DESC LIMIT 1", (verb.value,)
+        )
+        if row is None:
+            return None
+        return float(max(row["at"], pending_at) if row["effective_at"] is None else row["effective_at"])
+
+    def took_effect(self, overrides: Overrides) -> None:
+        """A plan that was made with these is accepted: the commands up to the last of them have taken effect."""
+        for verb, at in ((Verb.RESUME, overrides.resumed_at), (Verb.RETRY, overrides.retried_at)):
+            self._database.execute(
+                "UPDATE overrides SET effective_at = ? WHERE verb = ? AND effective_at IS NULL AND id <= ?",
+                (at, verb.value, overrides.last_command),
+            )
 
     def fulfilled(self, verb: Verb) -> bool:
         """Whether the autoscaler itself ended the last override of this kind."""
@@ -185,7 +201,6 @@ class OverrideTable(Table):
             "DELETE FROM overrides WHERE ended_at IS NOT NULL"
             " AND (ended_at < ? OR id <= (SELECT id FROM overrides ORDER BY id DESC LIMIT 1 OFFSET ?))"
             " AND id NOT IN (SELECT max(id) FROM overrides GROUP BY verb)"
-            " AND (verb, at) NOT IN (SELECT verb, max(at) FROM overrides GROUP BY verb)"
             " AND NOT (verb = ? AND host IN (SELECT worker_id FROM nodes WHERE worker_id IS NOT NULL))",
             (before, MOST, Verb.DRAIN.value),
         )
@@ -194,10 +209,18 @@ class OverrideTable(Table):
         rows = self._database.rows("SELECT * FROM overrides WHERE ended_at IS NULL ORDER BY id")
         return tuple(encoding.from_row(row, OverrideRow) for row in rows)
 
-    def load(self) -> Overrides:
-        """As a plan has them. `stop-now` wins over `stop-drain`."""
-        overrides = overrides_from(self.in_force())
-        return replace(overrides, resumed_at=self.resumed_at, retried_at=self.retried_at)
+    def load(self, now: float = 0.0) -> Overrides:
+        """As a plan has them. `stop-now` wins over `stop-drain`. `now`: of the pass that will carry them out, which is
+        later than any other.
+        """
+        # First: a command that comes meanwhile may then take effect twice, but is never taken for carried out.
+        row = self._database.row("SELECT max(id) AS last FROM overrides")
+        return replace(
+            overrides_from(self.in_force()),
+            resumed_at=self._last_time(Verb.RESUME, now),
+            retried_at=self._last_time(Verb.RETRY, now),
+            last_command=0 if row is None else row["last"] or 0,
+        )
 
 
 def overrides_from(overrides: Iterable[OverrideRow]) -> Overrides:

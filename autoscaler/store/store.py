@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoscaler.core.model.evidence import Evidence
+from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.snapshot import Plan
 from autoscaler.report.wording import text
 from autoscaler.store import (
@@ -94,12 +95,16 @@ class Store:
         """
         return cls(Database.open(path, MIGRATIONS, migrate=migrate))
 
-    def accept(self, plan: Plan, *, pass_number: int, at: float) -> tuple[Journalled, ...]:
+    def accept(
+        self, plan: Plan, *, pass_number: int, at: float, overrides: Overrides | None = None
+    ) -> tuple[Journalled, ...]:
         """Make a plan's memory, answers, actions and orders durable in one transaction: only what this returns may
-        begin.
+        begin. `overrides`: those that it was made with, which take effect.
         """
         with self.database.transaction():
             self.memory.save(plan.memory, at)
+            if overrides is not None:
+                self.overrides.took_effect(overrides)
             self.auto_stops.answer_all(plan.auto_stops, at)
             self.node_operations.refuse({each: text(reason) for each, reason in plan.refused_operations.items()}, at)
             for failure in plan.failures:

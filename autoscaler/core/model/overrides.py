@@ -17,6 +17,10 @@ class Overrides:
     """
     retried_at: float | None = None
     """When a person last gave `retry`."""
+    last_command: int = 0
+    """The number of the last command in these. A command takes effect in the first plan that is made with it, whatever
+    time it was given.
+    """
     stop: str | None = None
     """`drain`: launch nothing more, and give each worker back when no job needs it. `now`: disable all workers, and
     give each back when it is empty.
