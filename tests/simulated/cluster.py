@@ -126,7 +126,7 @@ class SimulatedCluster(GridEngineModel):
             self.unobservable -= 1
             return 1, "error: commlib error: got select error"
         match argv:
-            case ("qstat", "-u", "*", "-r", "-f", "-xml"):
+            case ("qstat", "-u", "*", "-s", "a", "-r", "-f", "-xml"):
                 return 0, self._qstat()
             case ("qhost", "-q", "-F", "-xml"):
                 return 0, self._qhost()
