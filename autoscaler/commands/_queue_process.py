@@ -42,6 +42,7 @@ from autoscaler.settings.queue_profiles import (
 from autoscaler.settings.sharing import given
 from autoscaler.store.lock import lock_directory, running
 from autoscaler.store.store import Store
+from autoscaler.supervised import supervised
 
 log = logging.getLogger("autoscaler.run")
 NONE_LEFT = "it has no worker"
@@ -120,15 +121,23 @@ class QueueServing:
     def run(self) -> int:
         with self._signals(), self.own.log() as handlers:
             while not self._stop:
-                with self.register.registered(self.own.name, self.own.profile.settings) as process:
-                    if process is None:
-                        self._say(f"another process still serves queue {self.own.name}: this one waits for its end")
-                        self._stopped.wait(LOOK_EVERY)
-                        continue
-                    with lines_taken(self.register.channel(self.own.name), lambda record: _handle(handlers, record)):
-                        self._serve()
+                try:
+                    self._be_of_the_queue(handlers)
+                except (AutoscalerError, OSError) as error:  # nobody starts this process again
+                    self._say(f"cannot register: {error}; it is tried again", level=logging.ERROR)
+                    self._stopped.wait(AGAIN)
             log.info("%s: the process of queue %s ends; %s", self._stop, self.own.name, self._remaining())
         return 0
+
+    def _be_of_the_queue(self, handlers: Sequence[logging.Handler]) -> None:
+        """Be the process of this queue until it is stopped; or wait a moment for the end of the one that still is."""
+        with self.register.registered(self.own.name, self.own.profile.settings) as process:
+            if process is None:
+                self._say(f"another process still serves queue {self.own.name}: this one waits for its end")
+                self._stopped.wait(LOOK_EVERY)
+                return
+            with lines_taken(self.register.channel(self.own.name), lambda record: _handle(handlers, record)):
+                self._serve()
 
     def _remaining(self) -> str:
         """What becomes of the workers of its queue."""
@@ -160,7 +169,7 @@ class QueueServing:
                 who = running(self.own.invocation.cell)
                 self._say(f"process {who.pid if who else '?'} decides for this cell, and writes here what it does")
                 self._stopped.wait(LOOK_EVERY)
-            except AutoscalerError as error:
+            except (AutoscalerError, OSError) as error:
                 self._say(f"cannot begin: {error}; it is tried again", level=logging.ERROR)
                 self._stopped.wait(AGAIN)
 
@@ -269,8 +278,7 @@ class QueueServing:
                     loop.stop("the queues changed, so it begins anew", anew=True)
                     return
 
-        thread = threading.Thread(target=watch, name="queues", daemon=True)
-        thread.start()
+        thread = supervised(watch, "queues", ended)
         try:
             yield
         finally:

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from autoscaler.supervised import supervised
+
 CAPACITY = 1000
 """Lines that wait to be sent; further ones are dropped."""
 PATIENCE = 1.0
@@ -37,8 +39,7 @@ class QueueLines(logging.Handler):
         super().__init__()
         self._channels = channels
         self._waiting: queue.Queue[tuple[Path, bytes] | None] = queue.Queue(CAPACITY)
-        self._thread = threading.Thread(target=self._send_all, name=_THREAD, daemon=True)
-        self._thread.start()
+        self._thread = supervised(self._send_all, _THREAD)
 
     def emit(self, record: logging.LogRecord) -> None:
         if threading.current_thread() is self._thread:
@@ -73,11 +74,12 @@ def lines_taken(channel: Path, handle: Callable[[logging.LogRecord], None]) -> I
         with _short(channel) as name:
             taker.bind(name)
         channel.chmod(0o600)
-        thread = threading.Thread(target=_take_all, args=(taker, handle), name=_THREAD, daemon=True)
-        thread.start()
+        ended = threading.Event()
+        thread = supervised(lambda: _take_all(taker, handle), _THREAD, ended)
         try:
             yield
         finally:
+            ended.set()
             channel.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 taker.shutdown(socket.SHUT_RDWR)
@@ -85,13 +87,7 @@ def lines_taken(channel: Path, handle: Callable[[logging.LogRecord], None]) -> I
 
 
 def _take_all(taker: socket.socket, handle: Callable[[logging.LogRecord], None]) -> None:
-    while True:
-        try:
-            line = taker.recv(LARGEST)
-        except OSError:
-            return
-        if not line:
-            return
+    while line := taker.recv(LARGEST):
         with contextlib.suppress(ValueError, TypeError):
             handle(_record(json.loads(line)))
 

@@ -1,9 +1,8 @@
 # sge-autoscaler shim: `sge-autoscaler platform install` puts it where Cloud Pipeline starts its autoscaler of a queue.
 """Starts sge-autoscaler for a queue of Grid Engine, and the platform's own script, kept beside it, for all else.
 
-All queues of a cell are with one autoscaler: the one that the first of them starts, while a process of it lives.
-Python 2.7 and 3, standard library only. CP_CAP_AUTOSCALE_ENGINE: `ours` never falls back, `platform` starts the
-platform's own. SGE_AUTOSCALER names our program; else it is /opt/sge-autoscaler/bin/sge-autoscaler, else on PATH.
+All queues of a cell are with the autoscaler that the first of them starts, while a process of it lives. Python 2.7
+and 3. CP_CAP_AUTOSCALE_ENGINE: `ours` never falls back. SGE_AUTOSCALER: our program, else in /opt, else on PATH.
 """
 
 import fcntl
@@ -18,6 +17,7 @@ ORIGINAL = os.path.join(os.path.dirname(os.path.abspath(SCRIPT)), "autoscale_gri
 LOCKS = "/run/sge-autoscaler"
 CELL = "%s-%s" % (os.environ.get("SGE_ROOT", ""), os.environ.get("SGE_CELL", "default"))
 SGE = (None, "", "SGE")
+OURS = dict(each for each in os.environ.items() if each[0] not in ("PYTHONPATH", "PYTHONHOME"))  # of another Python
 OTHER = {"ours": "platform", "platform": "ours"}
 CALLED = {"ours": "sge-autoscaler", "platform": "the platform's own autoscaler"}
 
@@ -49,7 +49,7 @@ def our_program():
     if program is None:
         return None, "sge-autoscaler is not installed (%s)" % (named or places[0] + ", PATH")
     with open(os.devnull, "w") as null:
-        status = subprocess.call(["timeout", "60", program, "--version"], stdout=null, stderr=null)
+        status = subprocess.call(["timeout", "60", program, "--version"], stdout=null, stderr=null, env=OURS)
     return (program, "") if status == 0 else (None, "%s cannot be started (exit status %s)" % (program, status))
 
 
@@ -92,7 +92,7 @@ def main():
             return 1
     if engine == "platform":
         return runpy.run_path(ORIGINAL, run_name="__main__") and 0
-    return os.execv(program, [program, "platform", "serve", SCRIPT]) if program else 1
+    return os.execve(program, [program, "platform", "serve", SCRIPT], OURS) if program else 1
 
 
 if __name__ == "__main__":

@@ -212,6 +212,12 @@ def test_it_becomes_ours_with_the_path_by_which_the_platform_finds_it(started: S
     assert started.start() == f"OURS platform serve {started.repo.script}\n"
 
 
+def test_the_libraries_of_another_python_do_not_reach_ours(started: Shim, tmp_path: Path) -> None:
+    text = started.ours.read_text().replace("#!/bin/sh\n", '#!/bin/sh\n[ -z "$PYTHONPATH" ] || exit 9\n')
+    started.ours.write_text(text)
+    assert started.start(PYTHONPATH=str(tmp_path)).startswith("OURS")
+
+
 @pytest.mark.parametrize(
     "given", ({"CP_CAP_KUBE": "true"}, {"CP_CAP_SLURM": "true"}, {"CP_CAP_AUTOSCALE_GRID_ENGINE": "KUBE"})
 )
