@@ -202,6 +202,8 @@ class Policy:
     """A worker is suspect once this many jobs in a row failed on it and none ran; 0: never."""
     queue_demand: bool = True
     """Whether workers are launched for waiting jobs; if not, only requests launch workers."""
+    host_names: tuple[str, ...] = ()
+    """Names such as the provider's machines have; empty: not known."""
     group_pes: tuple[str, ...] = ()
     """Parallel environments whose jobs need all their hosts in one group."""
     protected_after: float = 600.0

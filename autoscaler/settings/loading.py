@@ -22,7 +22,7 @@ from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.outside_files import read_regular, read_toml
 from autoscaler.settings.launcher import PREFIXES, close_to, describes_a_parameter, meaning
-from autoscaler.settings.policies import array_name, budgets, node_array_policy, of_one_name, queue_policy
+from autoscaler.settings.policies import HOST_NAMES, array_name, budgets, node_array_policy, of_one_name, queue_policy
 from autoscaler.settings.process_settings import Process
 from autoscaler.settings.queue_settings import QueueSettings
 from autoscaler.settings.queues import DRY_RUN, Served, Switches, as_launched, contradictory, multiplied, served
@@ -113,6 +113,7 @@ class Settings:
                 node_array_policy(queue, suffix, process, currency) for suffix, queue in self.queues.items()
             ),
             "master": master,
+            "host_names": HOST_NAMES.get(process.provider or "local", ()),
             "circuit_breaker": CircuitBreaker(
                 process.circuit_breaker_window,
                 process.circuit_breaker_launches,

@@ -14,6 +14,17 @@ from autoscaler.core.policy import Limits, NodeArrayPolicy, QueuePolicy
 from autoscaler.settings.process_settings import Process, budget_of
 from autoscaler.settings.queue_settings import QueueSettings
 
+_BY_ADDRESS = ("ip-10-0-0-7", "ip-10-1-0-2", "ip-172-16-4-21", "ip-172-31-5-9", "ip-192-168-1-30")
+HOST_NAMES = {
+    "local": _BY_ADDRESS,
+    "aws": (*_BY_ADDRESS, *(f"{name}.ec2.internal" for name in _BY_ADDRESS)),
+    "cyclecloud": ("ip-0a000007", "ip-ac1f0509"),
+    "cloud_pipeline": ("pipeline-48211", "pipeline-1203377"),
+}
+"""By provider, names such as its machines have: jobs may request hosts by pattern (`-l h=!ip-*`). Not of Azure, where
+names begin as the operator says.
+"""
+
 
 def array_name(suffix: str) -> str:
     """The default node array of the queue with this suffix; the first is `execute`. Workers are tagged with it: never

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from autoscaler.core.demand.eligibility import WAITING_STATES
-from autoscaler.core.demand.open_hours import OpenHours, Window
 from autoscaler.core.model.calendars import CalendarState
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, Queue, QueueInstance
 from autoscaler.core.model.complexes import matches
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.queue_instances import queue_at
 from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.rights.open_hours import OpenHours, Window
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.worker_state import same_host
 

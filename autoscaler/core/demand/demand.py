@@ -16,7 +16,6 @@ from autoscaler.core.demand import access
 from autoscaler.core.demand.constraint_demand import ConstraintDemand, Entries
 from autoscaler.core.demand.eligibility import CategoryPart, judge
 from autoscaler.core.demand.job_requests import ANY_TIME, ReadRequest, RequestReader
-from autoscaler.core.demand.open_hours import OpenHours
 from autoscaler.core.demand.shared_limits import Place, SharedLimits
 from autoscaler.core.demand.unstarted import kept_from_hosts
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobDetail, JobRequest
@@ -28,6 +27,7 @@ from autoscaler.core.placement.placement import hardest_first, requested_amounts
 from autoscaler.core.placement.queue_instances import forced_in
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.remembered import LastValue
+from autoscaler.core.rights.open_hours import OpenHours
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ a host, and queue requests pools. Quotas, licences and PE slots that all jobs sh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from autoscaler.core.demand.alike import QUEUE_LIMITS, alike_in
-from autoscaler.core.demand.open_hours import RUN_TIMES, OpenHours
 from autoscaler.core.model.cluster import BATCH, Cluster, Complex, Consumable, JobRequest, ParallelEnvironment, Queue
 from autoscaler.core.model.complexes import TOO_MUCH, amount, by_any_name, canonical, matches, satisfies
 from autoscaler.core.model.demand_vector import Amounts, Demand, Property
@@ -24,6 +24,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.readable.values import fault_of_request
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.requests.group_names import group_id, is_of_group, pe_of
+from autoscaler.core.rights.open_hours import RUN_TIMES, OpenHours
 from autoscaler.core.rights.rights import Rights
 
 _QUEUE_ATTRIBUTES = frozenset({"qname", "rerun", "calendar", "seq_no", "tmpdir", "min_cpu_interval", "priority"})
@@ -92,6 +93,8 @@ class RequestReader:
         self._policy = policy
         self._our_hosts = our_hosts
         self._complexes = by_any_name(cluster.complexes)
+        self._new_names = _names_of_workers(policy, our_hosts) or (NEW_HOST,)
+        """Names that a worker to come may have, as far as patterns go."""
         self._our_groups = frozenset(
             place for array in policy.node_arrays for place in cluster.places_of(array.host_group)
         )
@@ -499,11 +502,26 @@ class RequestReader:
         if not expressions:
             return "", True
         expression = "&".join(f"({part})" for part in expressions)
-        if matches(expression, NEW_HOST):
+        new = any(matches(expression, name) for name in self._new_names)
+        # Placement knows no name of a worker to come: the expression gets the placeholder that it has.
+        if new is not matches(expression, NEW_HOST):
+            expression = f"({expression})|{NEW_HOST}" if new else f"({expression})&!{NEW_HOST}"
+        if new:
             return expression, True
         if any(matches(expression, host) for host in self._our_hosts):
             return expression, False
         return because(Code.FOREIGN_HOST, hosts=tuple(expressions))
+
+
+def _names_of_workers(policy: Policy, present: Iterable[str]) -> tuple[str, ...]:
+    """Names such as workers to come have, by the provider and by present workers. The numbers in these are those of
+    other workers: a job that names a present one does not name a new one.
+    """
+    others = (_DIGITS.sub(digit * 5, name) for name in present for digit in "07")
+    return tuple(dict.fromkeys((*policy.host_names, *others)))
+
+
+_DIGITS = re.compile(r"\d+")
 
 
 def _places(requests: Iterable[str]) -> tuple[str, ...]:
