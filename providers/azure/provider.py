@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from typing import ClassVar
@@ -29,6 +28,7 @@ from autoscaler.providers.azure.market import Market
 from autoscaler.providers.azure.orders import LANES, Orders
 from autoscaler.providers.azure.settings import NETWORK, AzureSettings
 from autoscaler.providers.catalog import Offer
+from autoscaler.providers.ending import each, raise_errors
 from autoscaler.providers.interface import (
     CallBudget,
     Launched,
@@ -125,17 +125,17 @@ class AzureProvider:
     def terminate(self, ids: Sequence[str]) -> None:
         """A missing machine is gone: one that no listing showed is looked up by its name, which does not lag."""
         wanted = [worker_id for worker_id in dict.fromkeys(ids) if tags.MACHINE.fullmatch(worker_id)]
-        if not wanted:
-            return
-        with ThreadPoolExecutor(min(LANES, len(wanted)), thread_name_prefix="end") as lanes:
-            unseen = [worker_id for worker_id in wanted if worker_id not in self._living]
-            found = [machine for machine in lanes.map(self.calls.machine, unseen) if machine is not None]
-            theirs = [_name(machine) for machine in found if not self._is_ours(machine)]
-            if theirs:
-                raise Refused(
-                    f"{', '.join(theirs)} do not carry the tag of {self.cell}: left alone; nothing was terminated"
-                )
-            list(lanes.map(self._delete, [*(each for each in wanted if each in self._living), *map(_name, found)]))
+        unseen = [worker_id for worker_id in wanted if worker_id not in self._living]
+        looked_up, unknown = each(unseen, self.calls.machine, LANES)
+        found = [machine for machine in looked_up.values() if machine is not None]
+        theirs = [_name(machine) for machine in found if not self._is_ours(machine)]
+        if theirs:
+            raise Refused(
+                f"{', '.join(theirs)} do not carry the tag of {self.cell}: left alone; nothing was terminated"
+            )
+        ours = [*(worker_id for worker_id in wanted if worker_id in self._living), *map(_name, found)]
+        _, failed = each(ours, self._delete, LANES)
+        raise_errors({**unknown, **failed})
 
     def call_budget(self) -> CallBudget:
         return self.calls.rate_limiter.budget()

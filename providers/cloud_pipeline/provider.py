@@ -11,7 +11,6 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 from autoscaler.core.model.fleet import Bucket, PriceType, Worker
@@ -34,6 +33,7 @@ from autoscaler.providers.cloud_pipeline.orders import LANES, Orders
 from autoscaler.providers.cloud_pipeline.parameters import inheritance
 from autoscaler.providers.cloud_pipeline.runs import Run, parameters_of
 from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
+from autoscaler.providers.ending import each, raise_errors
 from autoscaler.providers.interface import (
     CallBudget,
     Launched,
@@ -52,6 +52,10 @@ KEEP_INHERITED = 600.0
 """Seconds after which the master run's parameters are read again."""
 LOG_LINE = 4000
 """Characters of a line that are written into the run's log."""
+
+
+class NotOurs(Refused):
+    """A run of somebody else."""
 
 
 class CloudPipelineProvider:
@@ -98,9 +102,13 @@ class CloudPipelineProvider:
 
     def terminate(self, ids: Sequence[str]) -> None:
         """Stop these runs. All are checked first: if one is not ours, none is stopped."""
-        runs = [run for run in map(self._ours, ids) if run is not None and not run.is_final]
-        with ThreadPoolExecutor(LANES, thread_name_prefix="stop") as lanes:
-            list(lanes.map(self._stop, runs))
+        found, unknown = each(ids, self._ours, LANES)
+        theirs = [error for error in unknown.values() if isinstance(error, NotOurs)]
+        if theirs:
+            raise theirs[0]
+        runs = {run.id: run for run in found.values() if run is not None and not run.is_final}
+        _, failed = each(runs, lambda run_id: self._stop(runs[run_id]), LANES)
+        raise_errors({**unknown, **failed})
 
     def call_budget(self) -> CallBudget:
         return self.api.rest.rate_limiter.budget()
@@ -162,7 +170,7 @@ class CloudPipelineProvider:
         """The run as it is known; None if there is none (any more). Raises Refused for one that is not ours."""
         run = self.listing.known(run_id) or self.listing.load(run_id)
         if run is not None and run.cell != self.cell:
-            raise Refused(f"run {run_id} was not launched by {self.cell}: left alone")
+            raise NotOurs(f"run {run_id} was not launched by {self.cell}: left alone")
         return run
 
     def _stop(self, run: Run, *, looked_again: bool = False) -> None:

@@ -16,6 +16,7 @@ from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, FailureKind, 
 from autoscaler.errors import AutoscalerError
 from autoscaler.namespaces import NamespaceError, Tree
 from autoscaler.providers.catalog import load_catalog
+from autoscaler.providers.ending import each, raise_errors
 from autoscaler.providers.interface import (
     GROUP_ID,
     Launched,
@@ -180,17 +181,25 @@ class LocalProvider:
         return started
 
     def terminate(self, ids: Sequence[str]) -> None:
-        machines = [machine for machine in map(self.machines.find, ids) if machine is not None]
-        for machine in machines:
+        looked_up, unknown = each(ids, self.machines.find, 1)
+        machines = {machine.id: machine for machine in looked_up.values() if machine is not None}
+        for machine in machines.values():
             if machine.cell != self.cell:
                 raise Refused(f"{machine.id} does not carry the tag of {self.cell}: left alone")
+
+        def end(worker_id: str) -> None:
+            try:
+                if machines[worker_id].ended_at is None:
+                    self._end(machines[worker_id], "ended by request")
+            except (OSError, AutoscalerError) as error:
+                raise Unreachable(f"{worker_id} could not be terminated: {error}") from error
+
         try:
             with self.machines.lock():
-                for machine in machines:
-                    if machine.ended_at is None:
-                        self._end(machine, "ended by request")
-        except (Timeout, OSError, AutoscalerError) as error:
+                _, failed = each(machines, end, 1)
+        except (Timeout, OSError) as error:
             raise Unreachable(f"not all of {', '.join(ids)} could be terminated: {error}") from error
+        raise_errors({**unknown, **failed})
 
     def check(self) -> Sequence[Problem]:
         problems = []

@@ -185,6 +185,20 @@ def test_a_worker_inherits_values_of_the_launchers_environment_first(plane: Clou
     assert inherited == {**plane.launcher, "OWN_PARAMETER": None, "CP_CAP_MOUNT_OPTIONS_4": "rw,vers=4"}
 
 
+@pytest.mark.parametrize("known", (True, False))
+def test_a_run_whose_end_has_no_answer_keeps_no_other_from_being_ended(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider, known: bool
+) -> None:
+    ids = provider.launch(order(provider, count=4)).ids
+    if known:
+        provider.workers()
+    call = f"POST run/{ids[1]}/status" if known else f"GET run/{ids[1]}"
+    plane.process.control("fault", call=call, kind="error", times=9999, message="Connection timed out")
+    with pytest.raises(Unreachable) as caught:
+        provider.terminate(ids)
+    assert (caught.value.ids, list(plane.billable())) == ((ids[1],), [ids[1]])
+
+
 @pytest.mark.parametrize("cell", ("a|b", "a=b", "50%7Coff", "|", "site=x|y=string"))
 def test_a_cell_tag_with_characters_that_split_parameters_orphans_no_run(plane: CloudPipelinePlane, cell: str) -> None:
     provider = plane.connect(cell)

@@ -528,3 +528,19 @@ def test_a_machine_that_shut_itself_down_is_recorded_as_released(tmp_path: Path)
     before = notices.released("i-1")
     notices.release("i-1")
     assert (before, notices.released("i-1")) == (False, True)
+
+
+def test_a_machine_that_cannot_be_ended_keeps_no_other(plane: LocalPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider, end = plane.connect(CELL), plane.hosts.end
+    ids = provider.launch(order(count=3)).ids
+    first = next(iter(plane.hosts.living))
+
+    def refusing(name: str) -> None:
+        if name == first:
+            raise NamespaceError("busy")
+        end(name)
+
+    monkeypatch.setattr(plane.hosts, "end", refusing)
+    with pytest.raises(Unreachable) as caught:
+        provider.terminate(ids)
+    assert (len(caught.value.ids), list(plane.hosts.living)) == (1, [first])

@@ -194,6 +194,20 @@ def test_existing_machines_of_an_order_that_may_not_be_looked_at_leave_it_open(
         plane.connect(CELL).launch(order)
 
 
+@pytest.mark.parametrize("listed", (True, False), ids=["listed", "not listed yet"])
+def test_a_machine_whose_end_has_no_answer_keeps_no_other_from_being_ended(plane: AzurePlane, listed: bool) -> None:
+    provider = plane.connect(CELL)
+    ids = provider.launch(an_order(provider, count=4)).ids
+    if listed:
+        until(lambda: len(provider.workers()) == 4)
+    operation = "DeleteMachine" if listed else "GetMachine"
+    plane.region.fault({"kind": "error", "operation": operation, "code": "InternalError", "status": 500, "times": 1})
+    with pytest.raises(Unreachable) as caught:
+        provider.terminate(ids)
+    until(lambda: len(plane.region.control()["machines"]) == 1)
+    assert list(plane.region.control()["machines"]) == list(caught.value.ids)
+
+
 def test_an_interrupted_order_asked_again_gives_its_existing_machines(plane: AzurePlane) -> None:
     """The process died after the first machine, say. Launched again, nothing more is created."""
     provider = plane.connect(CELL)
