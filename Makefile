@@ -16,7 +16,7 @@ PYTEST_ARGS ?=
 RESULTS ?= build/tests.xml
 
 BIN := .venv/bin
-CODE := autoscaler bench conf providers sge tests
+CODE := autoscaler bench conf installers providers sge tests
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-config --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 DOCS_CHECK := $(BIN)/sge-autoscaler config docs --check
@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting shape lock clean
+.PHONY: dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -89,6 +89,18 @@ audit: setup  ## known vulnerabilities of the pinned requirements; says where th
 sbom: setup  ## what the installed program consists of, in CycloneDX (build/sbom.cdx.json)
 	@$(BIN)/python -m bench.sbom
 
+dist: setup  ## into dist/: a wheel, the folder with its own Python, Debian packages; half an hour the first time, then two minutes
+	@$(BIN)/python -m installers
+
+dist-test: setup  ## the packages of dist/ in fresh roots of Debian 12 and 11: installed, upgraded under load, purged, built twice
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) -n 0 --timeout=0 $(PYTEST_ARGS) tests/dist
+
+release: setup  ## make VERSION=1.2.0: changelog section, packages, checksums and SBOM in dist/VERSION; publishes nothing
+	@$(BIN)/python -m installers.release "$(VERSION)"
+
+subjects: setup  ## commit subjects since main (SINCE=…): one line of at most 72 characters
+	@$(BIN)/python -m bench.subjects $(if $(SINCE),--since $(SINCE))
+
 fuzz: setup  ## hostile inputs for all that reads what others wrote (SEED=7 INPUTS=20000 INPUT=7/rest/12)
 	@$(ENDS_WITH_MAKE) $(BIN)/python -m tests.fuzz $(if $(SEED),--seed $(SEED)) $(if $(INPUTS),--inputs $(INPUTS)) $(if $(INPUT),--input $(INPUT))
 
@@ -133,6 +145,9 @@ shape: setup  ## size of the product: files, lines, import cycles, largest packa
 lock: setup  ## pin the requirements anew, with the hashes of all files of a version
 	@$(LOCK) $(LOCK_ARGS) -o requirements/run.txt requirements/run.in
 	@$(LOCK) $(LOCK_ARGS) -c requirements/run.txt -o requirements/test.txt requirements/run.in requirements/test.in
+	@for extra in aws azure celery; do \
+		$(LOCK) $(LOCK_ARGS) -c requirements/test.txt -o requirements/$$extra.txt requirements/run.in requirements/$$extra.in || exit 1; done
+	@$(LOCK) $(LOCK_ARGS) -o requirements/dist.txt requirements/dist.in
 	@$(LOCK) $(LOCK_ARGS) -c requirements/test.txt -o requirements/dev.txt requirements/run.in requirements/test.in requirements/dev.in
 	@$(LOCK) $(LOCK_ARGS) -c requirements/dev.txt -o requirements/build.txt requirements/build.in
 

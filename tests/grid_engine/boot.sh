@@ -1,11 +1,12 @@
 #!/bin/sh
 # Boots systemd as PID 1 of namespaces of its own, in the network and under the name of the cell that it is started in,
 # on a layer over this machine's files. `boot.sh PLACE CELL PYTHON CGROUP`: PLACE is an empty directory, CELL the cell's
-# directory, PYTHON an interpreter's prefix, CGROUP a name of ours.
+# directory, PYTHON an interpreter's prefix, CGROUP a name of ours. LOWER is another root directory instead of /, without
+# our program.
 set -eu
-place=$1 cell=$2 python=$3 packages=$4 cgroup=$5
+place=$1 cell=$2 python=$3 packages=$4 cgroup=$5 lower=$6
 
-if [ "${6:-}" != booting ]; then
+if [ "${7:-}" != booting ]; then
     for tree in /sys/fs/cgroup/unified /sys/fs/cgroup; do
         [ -e "$tree/cgroup.procs" ] && break
     done
@@ -19,15 +20,18 @@ read -r pid _ < /proc/self/stat  # as the cell numbers it
 mount -t tmpfs -o mode=755 layer "$place/layer"
 mkdir "$place/layer/upper" "$place/layer/work" "$place/layer/root"
 root=$place/layer/root
-mount -t overlay -o "lowerdir=/,upperdir=$place/layer/upper,workdir=$place/layer/work" overlay "$root"
+mount -t overlay -o "lowerdir=$lower,upperdir=$place/layer/upper,workdir=$place/layer/work" overlay "$root"
 cp /etc/hosts /etc/hostname "$root/etc/"
 echo 0123456789abcdef0123456789abcdef > "$root/etc/machine-id"
 rm -rf "$root"/etc/systemd/system/*.wants
-mkdir -p "$root$cell" "$root/opt/python" "$root/opt/sge-autoscaler" "$root/run"
+mkdir -p "$root$cell" "$root/run"
 mount --rbind "$cell" "$root$cell"
-mount --bind "$python" "$root/opt/python"
-mount --bind "$place/program" "$root/opt/sge-autoscaler"
-mount --bind "$packages" "$root/opt/sge-autoscaler/packages"
+if [ "$lower" = / ]; then
+    mkdir -p "$root/opt/python" "$root/opt/sge-autoscaler"
+    mount --bind "$python" "$root/opt/python"
+    mount --bind "$place/program" "$root/opt/sge-autoscaler"
+    mount --bind "$packages" "$root/opt/sge-autoscaler/packages"
+fi
 mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sys "$root/sys" 2> /dev/null || mount --rbind /sys "$root/sys"
 while umount "$root/sys/fs/cgroup" 2> /dev/null; do :; done

@@ -90,27 +90,30 @@ class Machine:
 
 
 @contextlib.contextmanager
-def cell_and_machine() -> Iterator[Machine]:
-    """An empty cell whose manager is our account too, and a booted machine beside its qmaster."""
+def cell_and_machine(lower: Path = Path("/")) -> Iterator[Machine]:
+    """An empty cell whose manager is our account too, and a booted machine beside its qmaster. `lower`: another root
+    directory for it, in which our program is not installed.
+    """
     directory = Path(tempfile.mkdtemp(prefix="sge-autoscaler-cell-", dir="/var/lib"))
     try:
         directory.chmod(0o755)
         with Cell.up(directory=directory / "cell", scheduler={"schedule_interval": "0:0:1"}) as cell:
             cell.out("qconf", "-am", ACCOUNT)
-            with _booted(cell, directory / "machine") as machine:
+            with _booted(cell, directory / "machine", lower) as machine:
                 yield machine
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _booted(cell: Cell, place: Path) -> Iterator[Machine]:
+def _booted(cell: Cell, place: Path, lower: Path) -> Iterator[Machine]:
     (place / "layer").mkdir(parents=True)
     _program(place / "program")
     log = place / "console"
     log.touch()
     packages = sysconfig.get_path("purelib")
-    argv = (str(HERE / "boot.sh"), str(place), str(cell.directory), sys.base_prefix, packages, place.parent.name)
+    mine = (str(cell.directory), sys.base_prefix, packages, place.parent.name, str(lower))
+    argv = (str(HERE / "boot.sh"), str(place), *mine)
     running = cell.start(argv, output=log)
     try:
         wait_until(lambda: (place / "pid").exists() or running.poll() is not None, 30, "the machine does not boot")
@@ -119,8 +122,9 @@ def _booted(cell: Cell, place: Path) -> Iterator[Machine]:
         try:
             # `degraded`: some unit of this machine's system does not start in namespaces
             wait_until(lambda: _state(machine) in ("running", "degraded"), 60, "its units do not start")
-            machine.out("useradd", "--system", "--user-group", "--home-dir", "/var/lib/sge-autoscaler", ACCOUNT)
-            machine.write("/usr/local/bin/sge-autoscaler", PROGRAM.format(version=_version()), "755")
+            if lower == Path("/"):
+                machine.out("useradd", "--system", "--user-group", "--home-dir", "/var/lib/sge-autoscaler", ACCOUNT)
+                machine.write("/usr/local/bin/sge-autoscaler", PROGRAM.format(version=_version()), "755")
             yield machine
         finally:
             cell.runner(("kill", "-KILL", str(machine.pid)), timeout=60.0)

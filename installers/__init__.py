@@ -1,0 +1,1 @@
+"""`make dist`: what is installed elsewhere: a wheel, a folder with its own Python, Debian packages."""

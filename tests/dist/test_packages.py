@@ -1,0 +1,157 @@
+"""What `make dist` makes is installed in fresh roots of Debian, without a network, and used on a private cell."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoscaler.lab.played_cloud import played_cloud
+from tests.dist.conftest import NEWER, Built, MakeRoot
+from tests.grid_engine.booted import ACCOUNT, Machine, cannot_boot, cell_and_machine
+from tests.grid_engine.waiting import Shown, Until
+
+SERVICE = "sge-autoscaler.service"
+PATIENT = 240
+OF_A_SHELL = ("HOME", "TMPDIR", "USER", "LOGNAME", "PATH")
+
+
+def inside(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """A command in a root directory, where there is no network."""
+    words = ("unshare", "--net", "chroot", str(root), "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", *argv)
+    return subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
+
+
+def unpack(archive: Path, to: Path) -> None:
+    to.mkdir(parents=True, exist_ok=True)
+    subprocess.run(("tar", "--zstd", "-xf", str(archive), "-C", str(to)), check=True, timeout=600)
+
+
+def test_the_wheel_has_one_top_level_package(built: Built) -> None:
+    names = zipfile.ZipFile(built.named(r".*\.whl")).namelist()
+    assert {name.split("/")[0] for name in names if ".d" not in name.split("/")[0]} == {"autoscaler"}
+
+
+@pytest.mark.parametrize("place", ("opt", "srv/some where"))
+@pytest.mark.parametrize("suite", ("bookworm", "bullseye"))
+def test_the_folder_works_where_it_is_put_on_a_machine_without_python(
+    built: Built, make_root: MakeRoot, version: str, suite: str, place: str
+) -> None:
+    root = make_root(suite)
+    for extra in ("", "aws-", "azure-", "celery-"):
+        unpack(built.named(rf"sge-autoscaler-{extra}[0-9].*\.tar\.zst"), root / place)
+    program = f"/{place}/sge-autoscaler/bin/sge-autoscaler"
+    shown = inside(root, program, "config", "show")
+    assert (shown.returncode, "CP_CAP_AUTOSCALE_WORKERS" in shown.stdout) == (0, True), shown.stderr
+    imported = "import boto3, azure.identity, azure.mgmt.compute, celery, ssl, sqlite3, sys; print(sys.prefix)"
+    done = inside(root, f"/{place}/sge-autoscaler/bin/python3", "-c", imported)
+    assert (done.returncode, done.stdout.strip()) == (0, f"/{place}/sge-autoscaler"), done.stderr
+    assert inside(root, "python3", "--version").returncode == 127, "there is none"
+
+
+def test_the_packages_are_clean_by_lintian(built: Built) -> None:
+    debs = [str(path) for path in built.files if path.suffix == ".deb"]
+    argv = ("lintian", "--fail-on", "error,warning", "--suppress-tags-from-file", "/dev/null", *debs)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=1800, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# -- on a private cell -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def machine(make_root: MakeRoot) -> Iterator[Machine]:
+    """A fresh Debian 12 with Grid Engine's commands, booted by systemd beside an empty cell."""
+    if found := cannot_boot():
+        pytest.skip(found)
+    with cell_and_machine(make_root("bookworm", "systemd", "gridengine-client", "procps", "iproute2")) as made:
+        yield made
+
+
+def install(machine: Machine, built: Built, *extras: str) -> str:
+    """By dpkg, as root; returns what it said."""
+    place = machine.cell.directory / "packages"
+    place.mkdir(exist_ok=True)
+    names = []
+    for pattern in (r"sge-autoscaler_.*\.deb", *(rf"sge-autoscaler-{extra}_.*\.deb" for extra in extras)):
+        file = built.named(pattern)
+        (place / file.name).write_bytes(file.read_bytes())
+        names.append(str(place / file.name))
+    done = machine.run("dpkg", "--install", *names, timeout=900.0)
+    said = (done.stdout + done.stderr).decode()
+    assert done.returncode == 0, said
+    return said
+
+
+@pytest.mark.skipif(cannot_boot() is not None, reason=cannot_boot() or "")
+def test_a_package_is_installed_used_upgraded_under_load_and_purged(
+    machine: Machine, built: Built, newer: Built, version: str, until: Until, show_on_failure: Shown
+) -> None:
+    cell = machine.cell
+    show_on_failure["the service"] = lambda: machine.log_text(SERVICE)
+    before = set(machine.out("find", "/", "-xdev", "-not", "-path", "/proc/*").splitlines())
+    said = install(machine, built, "aws")
+    assert "nothing of it runs yet" in said
+    with played_cloud(cell, "aws") as cloud:
+        configure(machine, cloud.environment)
+        machine.start("sge-autoscaler-hosts.socket", SERVICE)
+        jobs = [cell.submit("-b", "y", "-j", "y", "sleep", "40") for _ in range(4)]
+        until(lambda: running(machine) >= 2, PATIENT, "jobs run on workers")
+        workers = instances(machine)
+        install(machine, newer, "aws")
+        until(lambda: f"sge-autoscaler {NEWER}" in machine.log_text(SERVICE) or restarted(machine), PATIENT)
+        assert machine.out("systemctl", "is-active", SERVICE).strip() == "active"
+        assert instances(machine) >= workers, "workers stay over the upgrade"
+        until(lambda: all(ended_well(machine, job) for job in jobs), PATIENT, "every job ends well, once")
+        assert machine.log_text(SERVICE).count("launching") <= len(jobs), "no worker is launched twice for a job"
+        older = machine.run(
+            "dpkg", "--install", str(cell.directory / "packages" / built.named(r"sge-autoscaler_.*\.deb").name)
+        )
+        assert (older.returncode, "is older" in (older.stdout + older.stderr).decode()) == (1, True)
+        assert NEWER in machine.out("dpkg-query", "--show", "sge-autoscaler")
+        stopped = machine.command("stop", "--now")
+        assert stopped.returncode == 0, stopped.stderr
+    purged = machine.run("dpkg", "--purge", "sge-autoscaler-aws", "sge-autoscaler", timeout=900.0)
+    assert purged.returncode == 0, purged.stderr
+    assert "what the cell itself has stays" in purged.stdout.decode()
+    left = set(machine.out("find", "/", "-xdev", "-not", "-path", "/proc/*").splitlines()) - before
+    assert [path for path in sorted(left) if "sge-autoscaler" in path and str(cell.directory) not in path] == []
+    assert machine.run("getent", "passwd", ACCOUNT).returncode != 0
+
+
+def configure(machine: Machine, of_cloud: dict[str, str]) -> None:
+    settings = {
+        "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "c5.large",
+        "CP_CAP_AUTOSCALE_WORKERS": "4",
+        "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE": "4",
+        "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "0",
+        "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600",
+        "CP_CAP_AUTOSCALE_POLLING_DELAY": "0.5",
+        "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY": "0",
+    }
+    given = {**machine.cell.environment, **settings, **of_cloud}
+    secret = "".join(f"{name}={given.pop(name)}\n" for name in tuple(given) if name.startswith("AWS_"))
+    own = {name: value for name, value in given.items() if name not in OF_A_SHELL}
+    own["PATH"] = f"{machine.cell.root}/bin:/usr/lib/gridengine:/usr/local/bin:/usr/bin:/bin"
+    machine.write("/etc/default/sge-autoscaler.credentials", secret, "600")
+    machine.write("/etc/default/sge-autoscaler", "".join(f"{name}={value}\n" for name, value in own.items()))
+
+
+def running(machine: Machine) -> int:
+    return machine.cell.out("qstat", "-s", "r").count(" r ")
+
+
+def instances(machine: Machine) -> set[str]:
+    return set(machine.cell.out("qconf", "-sel").split())
+
+
+def restarted(machine: Machine) -> bool:
+    return machine.log_text(SERVICE).count("serving cell") >= 2
+
+
+def ended_well(machine: Machine, job: str) -> bool:
+    shown = machine.cell.runner(("qacct", "-j", job), timeout=60.0).stdout.decode()
+    return shown.count("exit_status  0") == 1
