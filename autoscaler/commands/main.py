@@ -26,7 +26,20 @@ from autoscaler.garbage import collect_rarely
 NAME = "sge-autoscaler"
 INTERRUPTED = 130
 _AS_ROOT = frozenset(
-    {"catalog", "cell", "completion", "config", "demo", "hosts", "init", "jetpack", "platform", "record", "worker"}
+    {
+        "catalog",
+        "cell",
+        "completion",
+        "config",
+        "demo",
+        "hosts",
+        "init",
+        "jetpack",
+        "platform",
+        "record",
+        "support",
+        "worker",
+    }
 )
 """Commands that do not write into the state directory, or write where only root may."""
 ANSWERED = frozenset({"cost", "events", "explain", "history", "jobs", "status", "top", "workers"})

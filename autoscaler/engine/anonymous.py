@@ -185,8 +185,7 @@ def write_anonymous(record: Path, directory: Path) -> None:
     """
     refuse_full(directory)
     before = read_record(record)
-    master = (record / "master").read_text().strip() if (record / "master").exists() else ""
-    names = Names(names_in(record, before), master, patterns_of(record))
+    names = names_of(record, before)
     files: dict[str, bytes] = {}
     for file in sorted(path for path in record.rglob("*") if path.is_file()):
         kept = only_read_of(file.relative_to(record), file.read_bytes())
@@ -198,6 +197,12 @@ def write_anonymous(record: Path, directory: Path) -> None:
         write_files(Path(private) / directory.name, files)
         _require_same(before, Path(private) / directory.name, directory)
     write_files(directory, files)
+
+
+def names_of(record: Path, snapshot: Snapshot | None = None) -> Names:
+    """The names that the same record without names has. Raises what `read_record` raises."""
+    master = (record / "master").read_text().strip() if (record / "master").exists() else ""
+    return Names(names_in(record, snapshot or read_record(record)), master, patterns_of(record))
 
 
 def _require_same(before: Snapshot, written: Path, directory: Path) -> None:
