@@ -55,7 +55,7 @@ quick: setup  ## a minute for the loop of a developer: checks, and unit tests of
 	@tests=$$($(BIN)/python -m bench.changed --since "$(SINCE)") && echo $$tests && \
 		$(CACHED) $(BIN)/pytest -q -n $$(nproc) -m "not cell and not slow" $(PYTEST_ARGS) $$tests
 
-check: format-check lint types imports docs-check units audit test  ## everything a change must pass
+check: subjects format-check lint types imports docs-check units audit test  ## everything a change must pass
 
 format: setup  ## format the code and sort its imports
 	@$(BIN)/ruff check --select I --fix $(CODE)

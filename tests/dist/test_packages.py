@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -122,7 +122,7 @@ def test_a_package_is_installed_used_upgraded_under_load_and_purged(
     assert machine.run("getent", "passwd", ACCOUNT).returncode != 0
 
 
-def configure(machine: Machine, of_cloud: dict[str, str]) -> None:
+def configure(machine: Machine, of_cloud: Mapping[str, str]) -> None:
     settings = {
         "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "c5.large",
         "CP_CAP_AUTOSCALE_WORKERS": "4",
