@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -110,7 +109,7 @@ def _drain(invocation: Invocation) -> Path | None:
     """Start what gives our workers back, with the settings of all queues; returns its log. None: there is nothing to
     give back.
     """
-    from autoscaler.process import start
+    from autoscaler.process import PythonProgram, python_environment, start
     from autoscaler.settings.queue_profiles import Profile, composed, numbered
 
     processes, _ = _processes(invocation)
@@ -120,7 +119,8 @@ def _drain(invocation: Invocation) -> Path | None:
     profiles = [Profile(each.queue, each.settings) for each in processes]
     environ = composed(invocation.environ, profiles, numbered(profiles, register.numbers()))
     log = Path(environ.get("LOG_DIR") or "/var/log") / "sge-autoscaler.uninstall.log"
-    start((sys.executable, "-P", "-m", "autoscaler.commands.main", "stop", "--drain"), env=environ, output=log)
+    drain = PythonProgram.module("autoscaler.commands.main", "stop", "--drain")
+    start(drain.argv, env=python_environment(environ), cwd=Path("/"), output=log)
     return log
 
 

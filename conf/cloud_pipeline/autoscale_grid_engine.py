@@ -28,13 +28,13 @@ def is_set(name):
 
 def say(text):
     """In the output of this process and in the log of its queue."""
-    name = "autoscaler.sge.%s.log" % (os.environ.get("CP_CAP_SGE_QUEUE_NAME") or "main.q")
     folder = os.environ.get("CP_CAP_AUTOSCALE_LOGDIR") or os.environ.get("LOG_DIR") or "/var/log"
     line = "%s [MainThread] [WARNING] %s\n" % (time.strftime("%Y-%m-%d %H:%M:%S"), text)
-    sys.stdout.write(line)
-    sys.stdout.flush()
+    os.write(1, line.encode("utf-8"))
     try:
-        with open(os.path.join(folder, name), "a") as log:
+        name = "autoscaler.sge.%s.log" % (os.environ.get("CP_CAP_SGE_QUEUE_NAME") or "main.q")
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        with os.fdopen(os.open(os.path.join(folder, name), flags, 0o644), "a") as log:
             log.write(line)
     except (IOError, OSError):
         pass
@@ -42,7 +42,7 @@ def say(text):
 
 def our_program():
     """Our program, or None and why it cannot be started."""
-    on_path = [os.path.join(each, "sge-autoscaler") for each in os.environ.get("PATH", "").split(os.pathsep)]
+    on_path = [each + "/sge-autoscaler" for each in os.environ.get("PATH", "").split(":") if each[:1] == "/"]
     named = os.environ.get("SGE_AUTOSCALER")
     places = [named] if named else ["/opt/sge-autoscaler/bin/sge-autoscaler"] + on_path
     program = next((each for each in places if os.path.isfile(each) and os.access(each, os.X_OK)), None)

@@ -232,6 +232,12 @@ def test_without_ours_the_original_starts_and_the_log_of_the_queue_says_so(start
     assert "the platform's own autoscaler is started" in (tmp_path / "autoscaler.sge.x.q.log").read_text()
 
 
+def test_it_follows_no_link_in_the_place_of_the_log(started: Shim, tmp_path: Path) -> None:
+    (tmp_path / "autoscaler.sge.main.q.log").symlink_to(tmp_path / "elsewhere")
+    assert started.start(SGE_AUTOSCALER="/nowhere").endswith("ORIGINAL\n")
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_broken_installation_counts_as_none(started: Shim) -> None:
     started.ours.write_text("#!/bin/sh\nexit 3\n")
     assert "cannot be started (exit status 3)" in (printed := started.start())

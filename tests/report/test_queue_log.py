@@ -121,6 +121,18 @@ def test_a_queue_has_one_process_and_another_one_waits(tmp_path: Path) -> None:
     assert register.processes() == ()
 
 
+def test_what_is_registered_is_for_its_user_alone(tmp_path: Path) -> None:
+    register = QueueRegister(tmp_path / "queues")
+    with register.registered("x.q", {}), lines_taken(register.channel("x.q"), lambda _: None):
+        register.keep_numbers({"x.q": "1"})
+        modes = {path.name: path.stat().st_mode & 0o777 for path in register.directory.iterdir()}
+    assert modes.keys() == {"x.q.lock", "x.q.json", "x.q.sock", "numbers.json"}
+    assert set(modes.values()) == {0o600}
+    register.directory.chmod(0o777)
+    with pytest.raises(SettingsError, match="others"), register.registered("x.q", {}):
+        pass
+
+
 def test_a_killed_process_is_registered_no_more(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from autoscaler.engine.queue_register import QueueRegister\n"
