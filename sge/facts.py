@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 
 from autoscaler.core.actions import PROBE_HOST_PREFIX
-from autoscaler.errors import CommandError, GridEngineNotObservable
+from autoscaler.errors import CommandError, GridEngineNotObservable, GridEngineRefused
 from autoscaler.process import Runner
 from autoscaler.sge import qstat
 from autoscaler.sge.admin import Administrator
-from autoscaler.sge.checks import Facts, Resolved
+from autoscaler.sge.checks import Facts, Finding, Resolved, manager_rights
 from autoscaler.sge.prepare import Preparation, differences, read_present
 from autoscaler.sge.qconf import read_attributes, read_names
 
@@ -64,6 +64,24 @@ def gather(
         )
     except (GridEngineNotObservable, CommandError) as error:
         return Facts(root=root, cell=cell, port=port, user=user, host=host, unreachable=str(error))
+
+
+def rights(runner: Runner, environ: Mapping[str, str]) -> Finding | None:
+    """Whether this process may make execution hosts; None: qmaster does not answer."""
+    root, cell = environ.get("SGE_ROOT", ""), environ.get("SGE_CELL", "") or "default"
+    administrator = Administrator(runner, timeout=TIMEOUT)
+    try:
+        return manager_rights(
+            Facts(
+                user=_output(runner, "id", "-un").strip(),
+                host=_output(runner, "hostname").strip(),
+                managers=read_names(administrator.show("-sm")),
+                admin_hosts=read_names(administrator.show("-sh")),
+                ignore_fqdn=_ignore_fqdn(_output(runner, "cat", f"{root}/{cell}/common/bootstrap")),
+            )
+        )
+    except (GridEngineNotObservable, GridEngineRefused, CommandError):
+        return None
 
 
 def _output(runner: Runner, *argv: str) -> str:

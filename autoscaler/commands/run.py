@@ -14,13 +14,15 @@ from autoscaler.errors import AutoscalerError, NotObservable
 from autoscaler.garbage import share_one_arena
 from autoscaler.providers.interface import Provider
 from autoscaler.report.log import configure_log
+from autoscaler.sge.checks import Level
+from autoscaler.sge.facts import rights
 
 log = logging.getLogger("autoscaler.run")
 INTERRUPTED = 130
 
 
 class NotReady(AutoscalerError):
-    """The provider's check says that every launch would fail."""
+    """Every launch would fail, or be in vain."""
 
 
 @click.command("run")
@@ -72,11 +74,20 @@ def command(invocation: Invocation, as_json: bool) -> int:
 
 
 def report_problems(invocation: Invocation, loop: Loop, *, each_queue: bool = True) -> None:
-    """Report what will keep launches from working. Raises NotReady if every launch would fail; with `each_queue` also
-    if none of one queue can succeed.
+    """Report what will keep launches from working. Raises NotReady if every launch would fail, or no worker could join;
+    with `each_queue` also if none of one queue can succeed.
     """
+    if not loop.dry_run:
+        _check_rights(invocation)
     _check(loop.observer.provider)
     _report_unknown_types(invocation, loop.observer.provider, each_queue=each_queue)
+
+
+def _check_rights(invocation: Invocation) -> None:
+    """What `doctor` finds: only a manager on an admin host may make execution hosts."""
+    found = rights(invocation.runner, invocation.environ)
+    if found is not None and found.level is Level.FAIL:
+        raise NotReady(f"no worker could join: {found.found}; {found.remedy}")
 
 
 def _check(provider: Provider) -> None:

@@ -74,6 +74,23 @@ def test_workers_are_launched_before_their_queue_opens_and_wait_for_it(
     assert len(autoscaling.lifetimes()) == 2
 
 
+def test_nothing_is_launched_for_a_queue_that_grid_engine_does_not_have_until_it_is_made(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    autoscaling = Autoscaling(empty_cell, {**MANY, "CP_CAP_SGE_QUEUE_NAME": "fresh.q"})
+    show_on_failure["autoscaler"] = autoscaling.log_text
+    gate = Gate(empty_cell)
+    job = gate.submit()
+
+    with autoscaling.running():
+        until(lambda: "Grid Engine has no queue fresh.q: a worker could not join" in autoscaling.log_text(), 30)
+        more_passes(autoscaling, until)
+        assert autoscaling.lifetimes() == ()
+        assert autoscaling.command("init", "--yes").returncode == 0
+        until(lambda: autoscaling.running_on(job), 60, "no worker came once the queue was there")
+        gate.open()
+
+
 def test_calendars_have_the_state_that_grid_engine_shows(cell: Cell, until: Until) -> None:
     seed = 1 if os.environ.get("CI") else random.randrange(1_000_000)
     print("seed", seed)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from autoscaler.errors import CommandNotFound
 from autoscaler.process import Completed
-from autoscaler.sge.checks import Facts, Resolved
-from autoscaler.sge.facts import gather
+from autoscaler.sge.checks import Facts, Level, Resolved
+from autoscaler.sge.facts import gather, rights
 from tests.sge.printed import qstat, queue_list, running_job
 
 QPING = """11/21/2026 11:20:48:
@@ -107,3 +109,23 @@ def test_a_missing_grid_engine_is_a_fact() -> None:
         raise CommandNotFound(f"cannot run {argv[0]}: No such file or directory")
 
     assert "cannot run qconf" in gather(absent, {}, lambda _: (), now=lambda: 0.0, qevent=False).unreachable
+
+
+@pytest.mark.parametrize(
+    ("managers", "level"), (("root\nsgeadmin\n", Level.OK), ("sgeadmin\n", Level.FAIL), (None, None))
+)
+def test_the_rights_of_this_process_are_known_unless_qmaster_is_silent(
+    managers: str | None, level: Level | None
+) -> None:
+    said = {"id -un": "root\n", "hostname": "master\n", "qconf -sh": "master\n"} | (
+        {} if managers is None else {"qconf -sm": managers}
+    )
+
+    def runner(argv: Sequence[str], **_: object) -> Completed:
+        text = said.get(" ".join(argv))
+        if text is None and argv[0] == "qconf":
+            return Completed(tuple(argv), 1, b"", b"error: commlib error: got select error", 0.0)
+        return Completed(tuple(argv), 0, (text or "").encode(), b"", 0.0)
+
+    found = rights(runner, {"SGE_ROOT": "/sge"})
+    assert (None if found is None else found.level) == level
