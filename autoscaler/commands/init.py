@@ -12,7 +12,8 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._output import echo, json_option
+from autoscaler.commands._output import echo, json_option, print_result
+from autoscaler.commands._settings_file import Question, next_command, write_settings
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.boot_script import WITH_METADATA
 from autoscaler.errors import GridEngineRefused
@@ -40,9 +41,29 @@ UNPREPARED = 1
     default=None,
     help="Whether Grid Engine refuses jobs that can never run, at submission, by a server-side JSV.",
 )
+@click.option(
+    "--settings",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a settings file, by a few questions, and do nothing else. The next four options answer them.",
+)
+@click.option("--provider", metavar="NAME", help="Who rents the machines.")
+@click.option("--types", metavar="NAME", help="Instance type of workers, or the family of which it is chosen.")
+@click.option("--workers", type=click.IntRange(min=1), help="Most workers at once.")
+@click.option("--idle", type=click.IntRange(min=0), metavar="SECONDS", help="An idle worker leaves after this time.")
 @json_option
 @click.pass_obj
-def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifier: bool | None, as_json: bool) -> int:
+def command(
+    invocation: Invocation,
+    /,
+    yes: bool,
+    applied: tuple[str, ...],
+    verifier: bool | None,
+    as_json: bool,
+    file: Path | None,
+    **answers: str | int | None,
+) -> int:
     """Prepare this master: queue, host group, parallel environments, its own slots.
 
     It shows the difference first, and creates missing objects after a yes (or with --yes). It changes an existing
@@ -51,8 +72,16 @@ def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifie
     With --jsv it also sets up a verifier of submissions; it replaces a verifier of your own only with --apply jsv.
     --no-jsv removes our verifier, restores the former configuration, and does nothing else.
 
+    With --settings it writes a settings file instead. It asks for what no option says, and with --yes takes what it
+    found.
+
     The exit code is 1 if objects are still missing because you did not confirm.
     """
+    if file is not None:
+        given = {flag: str(answer) for flag, answer in answers.items() if answer is not None}
+        return _write_settings(invocation, file, given, ask=not (yes or as_json), as_json=as_json)
+    if any(answer is not None for answer in answers.values()):
+        raise click.UsageError("--provider, --types, --workers and --idle go with --settings FILE")
     administrator = Administrator(invocation.runner)
     saved = invocation.state_directory / "init" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     place = verifier_place(invocation)
@@ -88,6 +117,18 @@ def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifie
         if not as_json:
             echo("nothing was created: run it again with --yes", err=True)
         return UNPREPARED
+    return 0
+
+
+def _write_settings(invocation: Invocation, file: Path, given: dict[str, str], *, ask: bool, as_json: bool) -> int:
+    def asked(question: Question) -> str:
+        if not ask:
+            return question.found
+        return str(click.prompt(question.text, default=question.found or None))
+
+    write_settings(file, given, asked, invocation.environ)
+    message = f"wrote {file}; next: {next_command(file)}"
+    print_result(message, as_json=as_json, file=str(file))
     return 0
 
 
