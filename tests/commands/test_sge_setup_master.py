@@ -29,6 +29,8 @@ class Image:
         platform = self.repo.folder / "shell" / "sge_setup_master"
         platform.write_text(f'#!/bin/sh\necho "$@" >"{folder}/platform"\nexit "${{PLATFORM_STATUS:-0}}"\n')
         platform.chmod(0o755)
+        (folder / "broken").mkdir()
+        (folder / "broken" / "click.py").write_text("raise SystemExit('of another Python')\n")
         for queue in ("main.q", "x.q"):
             profile = folder / f"sge_profile_{queue}_queue.sh"
             profile.write_text(
@@ -43,6 +45,7 @@ class Image:
             "CP_PYTHON2_PATH": sys.executable,
             "LOG_DIR": str(self.folder),
             "SGE_AUTOSCALER": PROGRAM,
+            "PYTHONPATH": str(self.folder / "broken"),
         }
         argv = ["bash", str(OURS), "one", "two"]
         return subprocess.run(argv, env=given | environ, capture_output=True, text=True, timeout=120, check=False)
