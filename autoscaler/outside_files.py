@@ -50,3 +50,7 @@ def read_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError as error:
         raise tomllib.TOMLDecodeError(TOO_DEEP) from error
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError as error:  # a number of more digits than Python converts
+        raise tomllib.TOMLDecodeError("it has a number of too many digits") from error

@@ -285,7 +285,7 @@ def _spawn(
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            env=None if env is None else dict(env),
+            env=_environment(argv, env),
             cwd=cwd,
             start_new_session=session,
         )
@@ -297,6 +297,24 @@ def _spawn(
         raise CommandNotStarted(f"cannot run {argv[0]} now: {error.strerror}") from error
     except ValueError as error:  # a null byte in an argument
         raise CommandNotStarted(f"cannot run {argv[0]}: {error}") from error
+
+
+_GRID_ENGINE = re.compile(
+    r"q(?:stat|host|conf|mod|sub|alter|del|acct|select|event|rls|hold|ping)|gethostname|gethostbyname|(?:un)?munge"
+)
+"""Programs that need nothing of a cloud. `qevent` lives as long as we do, and its environment shows in /proc."""
+_NEEDED = re.compile(
+    r"(SGE_|LC_|KRB5|MUNGE_)\w*|PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TERM|HOSTNAME|LD_LIBRARY_PATH"
+)
+
+
+def _environment(argv: Sequence[str], env: Mapping[str, str] | None) -> dict[str, str] | None:
+    """The environment of a child; None: ours. Grid Engine's programs get what they read, and no secret of a cloud."""
+    if env is not None:
+        return dict(env)
+    if not argv or not _GRID_ENGINE.fullmatch(Path(argv[0]).name):
+        return None
+    return {name: value for name, value in os.environ.items() if _NEEDED.fullmatch(name)}
 
 
 def _end_group(child: subprocess.Popen[bytes], grace: float, *, carrier: bool = False) -> None:

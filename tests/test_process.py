@@ -273,3 +273,21 @@ def test_a_child_is_ended_also_if_no_descriptor_is_left(monkeypatch: pytest.Monk
     running = start(("sh", "-c", "trap '' TERM; echo deaf; sleep 60"))
     assert next(running.lines) == "deaf"
     assert running.terminate(0.2) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("program", ("qstat", "qconf", "qevent", "munge"))
+def test_programs_of_grid_engine_get_no_secret_of_a_cloud(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    (tmp_path / program).write_text("#!/bin/sh\nexec env\n")
+    (tmp_path / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SGE_ROOT", "/opt/sge")
+    for name in ("AWS_SECRET_ACCESS_KEY", "AZURE_CLIENT_SECRET", "CP_CAP_AUTOSCALE_CYCLECLOUD_PASSWORD", "API_TOKEN"):
+        monkeypatch.setenv(name, "hunter22")
+    with start((program,)) as running:
+        printed = "\n".join(running.lines)
+    for output in (SystemRunner()((program,), timeout=HUNG).stdout.decode(), printed):
+        assert ("hunter22" in output, "SGE_ROOT=/opt/sge" in output) == (False, True)
+    others = SystemRunner()(("env",), timeout=HUNG).stdout.decode()
+    assert "hunter22" in others, "what an operator sets, as a health check, keeps its environment"

@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 from autoscaler.answer_client import OF_CELL, ROLE, SOURCE
 from autoscaler.api.answers import TOO_OFTEN, Answering, Asker, Turns
 from autoscaler.api.auto_stop import AutoStops
-from autoscaler.api.gate import KINDS
+from autoscaler.api.gate import KINDS, is_address
 from autoscaler.api.listeners import GROUPS, PEER, SOCKET, TCP, listener_of
 from autoscaler.api.local_roles import LocalRoles
 from autoscaler.api.local_users import person_of
@@ -260,7 +260,10 @@ def _path(steps: tuple[int | str, ...]) -> str:
 
 def accepted(request: Request, response: Response, operation_id: str) -> None:
     """Add the headers of an answer that begins an operation."""
-    response.headers["Location"] = f"{request.base_url}operations/{operation_id}"
+    # An address in `Host` may be anybody's. Unless it is ours, the place is relative to the one that the caller asked.
+    host, ours = request.base_url.hostname or "", (request.scope.get("server") or ("",))[0]
+    base = "/" if is_address(host) and host != ours else str(request.base_url)
+    response.headers["Location"] = f"{base}operations/{operation_id}"
     request.scope[OPERATION] = operation_id
     warn_if_late(request, response)
 

@@ -9,6 +9,7 @@ attacker's DNS points here for the attacker's own site (DNS rebinding). It names
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Collection
 from urllib.parse import urlsplit
@@ -27,6 +28,8 @@ _ALSO = ("application/x-www-form-urlencoded",)
 HOSTS_SETTING = "CP_CAP_AUTOSCALE_HTTP_HOSTS"
 _OWN_SITE = ("same-origin", "none")
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
+_HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{1,5})?")
+"""A host as RFC 9110 has it: no user, path or query, which a part of a program might take for another host."""
 Refusal = tuple[int, str]
 
 
@@ -64,7 +67,7 @@ def _refused(scope: Scope, hosts: Collection[str]) -> Refusal | None:
     if listener_of(scope) is not TCP:
         return None
     # Of two such headers a proxy might use one, and this server the other.
-    for name in ("Host", "Authorization"):
+    for name in ("Host", "Authorization", "Origin", "Referer", "Sec-Fetch-Site", "Content-Type"):
         if len(headers.getlist(name)) > 1:
             return 400, f"{name} is given more than once"
     host = headers.get("host")
@@ -75,19 +78,18 @@ def _refused(scope: Scope, hosts: Collection[str]) -> Refusal | None:
 
 def _known(host: str, hosts: Collection[str]) -> bool:
     """Whether callers may give this host: one of the names, or an address, which no DNS can redirect."""
+    found = _HOST.fullmatch(host)
+    name = "" if found is None else (found["six"] or found["name"]).lower().rstrip(".")
+    return name in hosts or is_address(name)
+
+
+def is_address(host: str) -> bool:
+    """Whether it is an IP address as it is written usually."""
     try:
-        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
-        ipaddress.ip_address(name)
+        ipaddress.ip_address(host)
     except ValueError:
-        return _name(host) in hosts
+        return False
     return True
-
-
-def _name(host: str) -> str:
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
 
 
 def _of_another_site(headers: Headers, host: str) -> Refusal | None:

@@ -131,6 +131,7 @@ def cli(context: click.Context, config: Path | None) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; the only place where errors become exit codes."""
     collect_rarely()
+    os.umask(os.umask(0o077) | 0o022)  # a service or container without one would make files that everybody may write
     try:
         result = cli.main(args=None if arguments is None else list(arguments), prog_name=NAME, standalone_mode=False)
         return result if isinstance(result, int) else 0

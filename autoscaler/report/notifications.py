@@ -18,12 +18,15 @@ MOST_IN_FULL = 20
 MOST_SUBJECTS, MOST_REASONS = 5, 3
 """The subjects and reasons that a paragraph names; others are counted."""
 _CALLS = re.compile(
-    r"(?<=@)(?=(?:everyone|here|channel|all|room)\b|[&!]?\w+[>|])|(?<=!)(?=(?:everyone|here|channel)\b)|(?<=<[@!])|"
-    r"(?<=<users)(?=/)",
+    r"(?<=@)(?=(?:everyone|here|channel|all|room|online)\b|[&!]?\w+[>|])|(?<![\w.-]@)(?<=@)(?=[\w*_&!])|"
+    r"(?<=!)(?=(?:everyone|here|channel)\b)|(?<=<[@!])|(?<=<users)(?=/)|"
+    r"(?<=\])(?=\s?[(\[:])|(?<=<)(?=[A-Za-z][\w+.-]*:)",
     re.IGNORECASE,
 )
-"""Where a chat would mention somebody, or everybody. A job's owner could cause that: `qsub -l arch=@everyone`,
-`-l arch='<!channel>'` (Slack), `<@&123>` (a role of Discord), `<users/all>` (Google Chat)."""
+"""Where a chat would mention somebody, a group or everybody, or show a link under other words. A job's owner could
+cause that: `qsub -l arch=@everyone`, `@online` (Rocket.Chat), `@group`, `-l arch='<!channel>'` (Slack), `<@&123>` (a
+role of Discord), `<users/all>` (Google Chat), `@**all**` (Zulip), `[resume](https://…)` (Markdown), `<https://…|resume>`.
+A queue instance, as `main.q@host`, stays as it is."""
 
 
 def subject_line(cell: str, notifications: Sequence[Notification]) -> str:

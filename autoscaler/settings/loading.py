@@ -42,8 +42,11 @@ POLICY_PREFIX = "CP_CAP_AUTOSCALE_POLICY_"
 """Prefix of the options of autoscale policies."""
 LARGEST = 1 << 20
 """Bytes of a settings file."""
-_SUFFIXED = re.compile(r"(?P<name>CP_CAP_.+?)_(?P<suffix>[1-9]\d*)")
+_SUFFIXED = re.compile(r"(?P<name>CP_CAP_.+?)_(?P<suffix>[1-9]\d{0,8})")
 _SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
+MOST_BITS = 256
+LONGEST_SHOWN = 200
+"""Characters of a wrong value that a message repeats."""
 _MASTER_AWAY = 60.0
 """Seconds of silence that a restart of the qmaster may bring: execds of 8.1.9 reported again after 31."""
 Section = TypeVar("Section", bound=BaseModel)
@@ -316,9 +319,15 @@ def read_file(path: Path, group: str | None = None) -> dict[str, str]:
     return {key: _as_text(path, key, value) for key, value in document.items()}
 
 
+def _shown(value: str) -> str:
+    return repr(value) if len(value) <= LONGEST_SHOWN else f"{value[:LONGEST_SHOWN]!r}… ({len(value)} characters)"
+
+
 def _as_text(path: Path, key: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise SettingsError(f"{key} in {path}: no setting takes a number of more than {MOST_BITS} bits")
     if isinstance(value, str | int | float):
         if is_secret(key) and not str(value).startswith(("env:", "file:")):
             raise SettingsError(
@@ -455,7 +464,7 @@ def _validate(model: type[Section], values: dict[str, str], suffix: str, problem
         wrong = {str(detail["loc"][0]): detail for detail in error.errors()}
         for env, detail in wrong.items():
             message = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-            problems.append(f"{env}{suffix} = {values.get(env, '')!r}: {message}")
+            problems.append(f"{env}{suffix} = {_shown(values.get(env, ''))}: {message}")
         return model.model_validate({key: value for key, value in values.items() if key not in wrong})
 
 

@@ -26,7 +26,7 @@ COMMAND = "CP_CAP_AUTOSCALE_CMD_TEMPLATE"
 TAKE_OVER = "CP_CAP_AUTOSCALE_CLOUD_PIPELINE_TAKE_OVER"
 MAIN = "main.q"
 _PREFIX = "CP_CAP_"
-_SUFFIXED = re.compile(r"(?P<name>CP_CAP_(?:SGE|AUTOSCALE)(?:_\D+)*)_(?P<suffix>\d+)")
+_SUFFIXED = re.compile(r"(?P<name>CP_CAP_(?:SGE|AUTOSCALE)(?:_\D+)*)_(?P<suffix>\d{1,9})")
 """As the launcher tells the variables of a suffixed queue."""
 _YES = ("true", "yes", "on", "1", "t", "y")
 _OF_QUEUE, _OF_PROCESS = frozenset(rows(QueueSettings)), frozenset(rows(Process))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import pytest
@@ -207,3 +208,15 @@ def test_a_waiting_stop_names_the_workers_that_a_person_disabled(
         assert main(["stop", "--now"]) == 0
     printed = capsys.readouterr().out
     assert printed.count("waiting for a person to decide on w1, w2, w3 and 2 more (disabled by hand): `qmod -e") == 1
+
+
+def test_without_a_umask_no_file_is_made_that_everybody_may_write(capsys: pytest.CaptureFixture[str]) -> None:
+    before = os.umask(0)
+    try:
+        main(["--version"])
+        assert os.umask(0o077) == 0o022
+        main(["--version"])
+        assert os.umask(0o077) == 0o077, "a stricter one stays"
+    finally:
+        os.umask(before)
+    assert "version" in capsys.readouterr().out

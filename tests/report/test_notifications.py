@@ -14,7 +14,10 @@ from autoscaler.store.notifications import MOST_WAITING
 from autoscaler.store.store import Store
 
 
-@pytest.mark.parametrize("name", ("@everyone", "@here", "@channel", "@all", "x@Everyone"))
+@pytest.mark.parametrize(
+    "name",
+    ("@everyone", "@here", "@channel", "@all", "x@Everyone", "@online", "@oncall", "@ops_group", "=@online", "(@team)"),
+)
 def test_a_job_name_mentions_nobody_in_a_chat(name: str) -> None:
     notification = Notification("unsatisfiable_job", f"job 4 {name}", 1_700_000_000.0, because(Code.HELD))
     assert name not in subject_line("default", [notification]) + body([notification])
@@ -32,6 +35,11 @@ def test_a_job_name_mentions_nobody_in_a_chat(name: str) -> None:
         ("@U123>", "@ U123>"),
         ("<@&123>", "<@ &123>"),
         ("<users/all>", "<users /all>"),
+        ("@**all**", "@ **all**"),
+        ("[resume](https://evil.example)", "[resume] (https://evil.example)"),
+        ("[resume][1]", "[resume] [1]"),
+        ("[1]: https://evil.example", "[1] : https://evil.example"),
+        ("<https://evil.example|resume>", "< https://evil.example|resume>"),
     ),
 )
 def test_a_job_name_mentions_nobody_in_the_syntax_of_any_chat(name: str, shown: str) -> None:
@@ -41,8 +49,8 @@ def test_a_job_name_mentions_nobody_in_the_syntax_of_any_chat(name: str, shown: 
 
 
 def test_other_names_are_not_changed() -> None:
-    notification = Notification("unsatisfiable_job", "main.q@w1 @allhosts", 1_700_000_000.0, because(Code.HELD))
-    assert "main.q@w1 @allhosts" in subject_line("default", [notification])
+    notification = Notification("unsatisfiable_job", "main.q@w1 (a) [b] c:d", 1_700_000_000.0, because(Code.HELD))
+    assert "main.q@w1 (a) [b] c:d" in subject_line("default", [notification])
 
 
 def a_job_of(owner: str, number: int) -> Notification:

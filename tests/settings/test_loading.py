@@ -1,5 +1,6 @@
 """Settings: environment over file over default; wrong or unknown names say what to write instead."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,27 @@ def test_health_checks_are_beside_the_settings_file_by_default() -> None:
 def test_an_infinite_or_invalid_number_is_refused(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=f"{name} = '{value}'"):
         load_settings({name: value})
+
+
+@pytest.mark.parametrize(
+    "digits", ("1" * 100_000, f"0x{'1' * 100_000}", "1" * 4000), ids=("decimal", "hexadecimal", "long")
+)
+def test_a_number_of_many_digits_in_the_file_is_a_wrong_setting(tmp_path: Path, digits: str) -> None:
+    (tmp_path / "settings.toml").write_text(f"CP_CAP_AUTOSCALE_WORKERS = {digits}\n")
+    with pytest.raises(SettingsError, match=r"digits|bits") as error:
+        load_settings({}, tmp_path / "settings.toml")
+    assert len(str(error.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "name", ("CP_CAP_AUTOSCALE_WORKERS", "CP_CAP_AUTOSCALE_IDLE_TIMEOUT", "CP_CAP_AUTOSCALE_LEASE")
+)
+def test_a_number_of_many_digits_in_the_environment_is_a_wrong_setting(name: str) -> None:
+    with pytest.raises(SettingsError, match=name) as error:
+        load_settings({name: "1" * 100_000})
+    assert len(str(error.value)) < 1000
+
+
+def test_a_queue_of_many_digits_is_an_unknown_setting() -> None:
+    with contextlib.suppress(SettingsError):
+        load_settings({f"CP_CAP_AUTOSCALE_WORKERS_{'1' * 100_000}": "1"})

@@ -53,7 +53,22 @@ def test_a_body_of_an_unsupported_content_type_is_refused(api: Served, kind: str
     assert (created(api, Content_Type=kind), api.store.nodes.live()) == (415, ())
 
 
-@pytest.mark.parametrize("host", ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "[", "a b"))
+@pytest.mark.parametrize(
+    "host",
+    (
+        *("evil.example", "evil.example:80", "127.0.0.1.evil.example", "[", "a b"),
+        *(
+            "localhost/evil",
+            "localhost?evil",
+            "localhost#evil",
+            "evil@localhost",
+            "localhost:80/evil",
+            "localhost:",
+            "",
+        ),
+        *("2130706433", "0x7f000001", "127.1", "017700000001"),
+    ),
+)
 def test_a_host_name_that_is_not_ours_is_refused(api: Served, host: str) -> None:
     assert created(api, Host=host) in (400, 421)
     assert api.store.nodes.live() == ()
@@ -158,3 +173,28 @@ def test_a_forwarded_address_is_believed_only_from_a_named_proxy(
     with Server(app, Address("127.0.0.1", 0, proxies=proxies)).beside() as server:
         requests.get(f"{server.url}/operations/", auth=("anna", "no"), headers={"X-Forwarded-For": given}, timeout=120)
     assert f"wrong login from {peer or 'an unknown address'} as anna" in caplog.text
+
+
+@pytest.mark.parametrize("name", ("Origin", "Referer", "Sec-Fetch-Site", "Content-Type"))
+def test_of_two_cross_site_headers_neither_is_believed(api: Served, name: str) -> None:
+    where = urlsplit(api.client.url).netloc
+    own = {"Origin": f"http://{where}", "Referer": f"http://{where}", "Sec-Fetch-Site": "same-origin"}.get(
+        name, "text/plain"
+    )
+    head = f"POST {CREATE} HTTP/1.1\r\nHost: {where}\r\n{name}: {own}\r\n{name}: https://evil.example\r\n"
+    answer = raw(api, f"{head}Content-Length: 2\r\n\r\n{{}}".encode())
+    assert (answer.startswith(b"HTTP/1.1 400"), f"{name} is given more than once".encode() in answer) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("host", "absolute"), (("10.66.66.66", False), ("[2001:db8::66]:80", False), ("localhost", True))
+)
+def test_a_foreign_address_in_host_is_not_in_location(api: Served, host: str, absolute: bool) -> None:
+    headers = {"Content-Type": "text/plain", "Host": host}
+    answer = api.client.ask("POST", CREATE, data=BODY, headers=headers)
+    place = answer.headers["Location"]
+    assert (answer.status_code, place.startswith("/operations/"), "66" in place.split("/operations")[0]) == (
+        202,
+        not absolute,
+        False,
+    )
