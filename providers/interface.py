@@ -325,6 +325,17 @@ class ShowsUse(Protocol):
 
 
 @runtime_checkable
+class KeepsCredentials(Protocol):
+    """A provider whose credentials expire, and which renews them."""
+
+    def credentials(self) -> Mapping[str, str]:
+        """The settings with which the next provider of this process begins, by environment name, renewed if that is
+        due. Never to be stored.
+        """
+        ...
+
+
+@runtime_checkable
 class HasRunLog(Protocol):
     """A provider whose platform keeps a log and tags of the very run in which the autoscaler works."""
 

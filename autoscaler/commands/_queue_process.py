@@ -25,7 +25,7 @@ from autoscaler.engine.queue_log import QueueLines, lines_taken
 from autoscaler.engine.queue_register import QueueProcess, QueueRegister
 from autoscaler.engine.queue_reporter import QueueReporter
 from autoscaler.errors import AutoscalerError, LockHeld, SettingsError
-from autoscaler.providers.interface import HasRunLog, Provider
+from autoscaler.providers.interface import HasRunLog, KeepsCredentials, Provider
 from autoscaler.report.log import configure_queue_log
 from autoscaler.report.run_log import RunLog
 from autoscaler.settings.policies import array_name
@@ -50,6 +50,8 @@ LOOK_EVERY = 0.5
 """Seconds between two checks whether the one that decides has ended, or whether the queues have changed."""
 SETTLED = 1.0
 """Seconds for which the queues must not have changed before one decides: the launcher starts them one after another."""
+RENEWED = 600.0
+"""Seconds between two checks whether credentials are to be renewed."""
 AGAIN = 10.0
 """Seconds until what could not begin is tried again."""
 
@@ -62,6 +64,14 @@ class OwnQueue:
         self.name = self.environ[NAME]
         self.profile = Profile(self.name, given({**self.environ, **_suffixed(environ)}))
         self.invocation = Invocation(composed(self.environ, [self.profile], {self.name: ""}))
+        self._provider: KeepsCredentials | None = None
+        self._renewed_at = time.monotonic()
+
+    def renew(self) -> None:
+        """Keep the credentials good with which this process may have to begin to decide, days after its start."""
+        if self._provider is not None and time.monotonic() >= self._renewed_at + RENEWED:
+            self._renewed_at = time.monotonic()
+            self.environ = {**self.environ, **self._provider.credentials()}
 
     @contextlib.contextmanager
     def log(self) -> Iterator[list[logging.Handler]]:
@@ -93,6 +103,7 @@ class OwnQueue:
             provider = provider_of(self.invocation)
         except SettingsError:
             return None  # reported when the settings are checked
+        self._provider = provider if isinstance(provider, KeepsCredentials) else None
         if not isinstance(provider, HasRunLog):
             return None
         run_log = RunLog(provider.tell)
@@ -169,6 +180,7 @@ class QueueServing:
                 who = running(self.own.invocation.cell)
                 self._say(f"process {who.pid if who else '?'} decides for this cell, and writes here what it does")
                 self._stopped.wait(LOOK_EVERY)
+                self.own.renew()
             except (AutoscalerError, OSError) as error:
                 self._say(f"cannot begin: {error}; it is tried again", level=logging.ERROR)
                 self._stopped.wait(AGAIN)
@@ -274,6 +286,7 @@ class QueueServing:
 
         def watch() -> None:
             while not ended.wait(LOOK_EVERY):
+                self.own.renew()
                 if self.register.processes() != tuple(processes) and not self._stop:
                     loop.stop("the queues changed, so it begins anew", anew=True)
                     return

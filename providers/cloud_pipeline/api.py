@@ -88,7 +88,7 @@ class Api:
         repeat: bool | None = None,
         deadline: Deadline | None = None,
     ) -> Any:
-        self._renew_early()
+        self.renew_early()
         token = self.credential.token
         what = f"{method} {path}"
 
@@ -110,7 +110,7 @@ class Api:
             raise _not_taken(what)
         return opened(answer, what)
 
-    def _renew_early(self) -> None:
+    def renew_early(self) -> None:
         """Renew the token while the old one is still good; if that fails, the old one stays in use."""
         if not self.credential.due:
             return

@@ -160,6 +160,10 @@ class CloudPipelineProvider:
             if any(before.get(name) != value for name, value in tags.items()):
                 self.api.post(run_path(self.settings.run_id, "tag"), {"tags": {**before, **tags}}, repeat=True)
 
+    def credentials(self) -> Mapping[str, str]:
+        self.api.renew_early()
+        return {"API_TOKEN": self.api.credential.token}
+
     def show_use(self, machine: Machine, *, in_use: bool) -> None:
         run_id = str(self.settings.run_id) if machine.is_master else machine.worker_id or run_of_host(machine.name)
         if run_id:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.commands import _queue_process
 from autoscaler.commands.main import main
+from autoscaler.providers.cloud_pipeline.credential import Credential
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
 
 PROFILE = {
@@ -142,6 +144,23 @@ def test_wrong_settings_are_in_its_output_where_no_log_can_be_opened(queue: Queu
     code, printed = queue.served({"CP_CAP_AUTOSCALE_WORKERS": "three"})
     assert code == 1
     assert "CP_CAP_AUTOSCALE_WORKERS = 'three'" in printed
+
+
+def test_a_process_that_waits_keeps_the_token_good_with_which_it_may_have_to_decide(
+    queue: Queue, plane: CloudPipelinePlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_queue_process, "RENEWED", 0.0)
+    first = plane.environment["API_TOKEN"]
+    own = _queue_process.OwnQueue({**plane.environment, **PROFILE, "LOG_DIR": str(queue.folder)})
+    with own.log():
+        own.renew()
+        assert own.environ["API_TOKEN"] == first, "it is not due"
+        monkeypatch.setattr(Credential, "due", True)
+        own.renew()
+        renewed = own.environ["API_TOKEN"]
+    plane.process.control("expire")
+    assert renewed != first
+    assert renewed in plane.process.state["tokens"]
 
 
 def test_the_task_of_a_further_queue_has_its_name(queue: Queue, plane: CloudPipelinePlane) -> None:
