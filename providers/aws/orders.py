@@ -29,6 +29,8 @@ from autoscaler.providers.interface import (
     ProviderError,
     QuotaReached,
     Refused,
+    Throttled,
+    Unreachable,
 )
 
 
@@ -203,7 +205,9 @@ def fleet_request(
 
 
 def fleet_answer(order: LaunchOrder, found: Sequence[Place], answer: Mapping[str, Any]) -> Launched:
-    """A fleet's answer. Raises Refused if it gave nothing and every place was refused for good."""
+    """A fleet's answer. Raises Refused if it gave nothing and every place was refused for good, and Throttled if each of
+    them may have some soon: then nothing was made, and a later plan orders anew.
+    """
     ids = tuple(worker_id for part in answer.get("Instances", ()) for worker_id in part["InstanceIds"])
     if len(ids) >= order.count:
         return Launched(ids)
@@ -217,6 +221,8 @@ def fleet_answer(order: LaunchOrder, found: Sequence[Place], answer: Mapping[str
                 errors.setdefault(place, error)
     if not ids and len(errors) == len(found) and all(isinstance(error, Refused) for error in errors.values()):
         raise next(iter(errors.values()))
+    if not ids and len(errors) == len(found) and all(isinstance(e, Throttled | Unreachable) for e in errors.values()):
+        raise Throttled("; ".join(dict.fromkeys(str(error) for error in errors.values())))
     if not errors:
         short = OutOfCapacity(f"{len(ids)} of {order.count} {found[0].bucket.instance_type} were left")
         errors = dict.fromkeys(found, short)

@@ -17,6 +17,7 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from autoscaler.providers.aws.errors import error_for, translated
+from autoscaler.providers.aws.orders import fleet_answer, places
 from autoscaler.providers.interface import (
     NotAuthenticated,
     OutOfCapacity,
@@ -180,3 +181,20 @@ def test_an_unparsable_answer_is_not_quoted_completely() -> None:
         translated(ResponseParserError(f"Unable to parse response (cut off):\n{'<item>' * 10_000}"), "describe")
     )
     assert message == "describe: Unable to parse response (cut off):"
+
+
+@pytest.mark.parametrize("code", ("RequestLimitExceeded", "AuthFailure", "InternalError"))
+def test_a_fleet_whose_places_all_have_a_passing_error_made_nothing_and_is_ordered_anew(
+    connect: Connect, code: str
+) -> None:
+    """As a lack of capacity it would put all buckets into backoff; open, its token would give the same answer again."""
+    provider = connect("ab")
+    asked = order(buckets(provider))
+    found = places(asked, provider.market.terms())
+    errors = [
+        {"ErrorCode": code, "LaunchTemplateAndOverrides": {"Overrides": {"SubnetId": each.subnet}}} for each in found
+    ]
+    assert len(found) == 2
+    with pytest.raises(Throttled):
+        fleet_answer(asked, found, {"Instances": [], "Errors": errors})
+    assert fleet_answer(asked, found, {"Instances": [], "Errors": errors[:1]}).ids == ()
