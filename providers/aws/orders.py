@@ -205,8 +205,8 @@ def fleet_request(
 
 
 def fleet_answer(order: LaunchOrder, found: Sequence[Place], answer: Mapping[str, Any]) -> Launched:
-    """A fleet's answer. Raises Refused if it gave nothing and every place was refused for good, and Throttled if each of
-    them may have some soon: then nothing was made, and a later plan orders anew.
+    """A fleet's answer. Raises Refused if it gave nothing and every place was refused for good, and Throttled if every
+    error passes: then nothing was made, and a later plan orders anew.
     """
     ids = tuple(worker_id for part in answer.get("Instances", ()) for worker_id in part["InstanceIds"])
     if len(ids) >= order.count:
