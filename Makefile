@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting shape lock clean
+.PHONY: dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -135,6 +135,9 @@ bench-events: setup  ## what the events of jobs add to a pass
 
 bench-contexts: setup  ## how long a job waits for its start while the contexts of 10,000 others are written
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.contexts
+
+bench-plan: setup  ## CPU of one plan() by workers and job categories, beside a loop of plain Python in the same run
+	@$(BIN)/python -m bench.plans
 
 bench-starting: setup  ## how long a job waits from the order of its worker to its start on a private cell, and for whom
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.starting

@@ -35,6 +35,7 @@ def learn_reported(
     found = {
         (each.type, each.node_array): each for each in known if each.at > since and now - each.at < FORGOTTEN_AFTER
     }
+    offers: dict[object, HostValues] = {}
     joined = [(worker.note.joined_at, worker) for worker in machines if worker.note.joined_at is not None]
     for joined_at, worker in sorted(joined, key=lambda pair: (pair[0], pair[1].worker.id)):
         host, array = worker.host, worker.array
@@ -43,7 +44,10 @@ def learn_reported(
         if worker.phase is not Phase.READY or worker.decisive is not None or not worker.empty or not host.load:
             continue
         key = worker.worker.type.name, array.name
-        promised = host_values_of(worker.worker.type, array, complexes, worker.worker.bucket)
+        offer = worker.worker.type, array.name, worker.worker.bucket
+        if offer not in offers:
+            offers[offer] = host_values_of(worker.worker.type, array, complexes, worker.worker.bucket)
+        promised = offers[offer]
         values = tuple(_differing(host, promised, complexes, found.get(key)))
         found[key] = ReportedType(*key, values, joined_at)
     return tuple(each for _, each in sorted(found.items()) if each.values)

@@ -17,6 +17,7 @@ from autoscaler.core.model.memory import ReportedType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.hosts import HOSTNAME, HostValues, emptied_host, host_values_of, joined_host
 from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.readable.remembered import PerObject
 from autoscaler.core.requests.arrays import families
 from autoscaler.core.requests.group_names import pe_of
 from autoscaler.core.requests.orders import named, outstanding
@@ -122,6 +123,7 @@ class SupplyContext:
 def supply_of(context: SupplyContext) -> Supply:
     """All capacity of this snapshot."""
     pass_context, later, machines = context.pass_context, context.later, context.observed.workers
+    _FREE.turn((context.cluster.complexes, context.names, context.cluster.pes.keys(), pass_context.group_pes))
     serving = [
         worker
         for worker in machines
@@ -182,9 +184,21 @@ def _available_at(context: SupplyContext) -> Mapping[str, float]:
     return {name: at for name, at in found.items() if at > now}
 
 
+_FREE = PerObject[WorkerState, Host | None]()
+
+
+def _free_part(worker: WorkerState, context: SupplyContext) -> Host | None:
+    ignoring = context.later.get(worker.name, "")
+    return (
+        context.free(worker, ignoring)
+        if ignoring
+        else _FREE.of(worker.worker.id, worker, lambda each: context.free(each, ""))
+    )
+
+
 def _free(machines: Sequence[WorkerState], context: SupplyContext) -> list[tuple[WorkerState, Host]]:
     """The workers that have anything free, with the host that describes it."""
-    free = ((worker, context.free(worker, context.later.get(worker.name, ""))) for worker in machines)
+    free = ((worker, _free_part(worker, context)) for worker in machines)
     return [(worker, host) for worker, host in free if host is not None]
 
 

@@ -26,7 +26,7 @@ from autoscaler.core.model.reasons import Reason
 from autoscaler.core.placement.placement import hardest_first, requested_amounts
 from autoscaler.core.placement.queue_instances import forced_in
 from autoscaler.core.policy import Policy
-from autoscaler.core.readable.remembered import LastValue
+from autoscaler.core.readable.remembered import LastValue, PerObject
 from autoscaler.core.rights.open_hours import OpenHours
 
 
@@ -120,8 +120,16 @@ class _Inputs:
     hours: OpenHours
 
 
+_WITHOUT_LOADS = PerObject[ExecutionHost, ExecutionHost]()
+
+
+def _without_load(host: ExecutionHost) -> ExecutionHost:
+    return ExecutionHost(host.name, host.instances, access=host.access)
+
+
 def _without_loads(cluster: Cluster) -> Cluster:
-    hosts = tuple(ExecutionHost(host.name, host.instances, access=host.access) for host in cluster.hosts)
+    _WITHOUT_LOADS.turn()
+    hosts = tuple(_WITHOUT_LOADS.of(host.name, host, _without_load) for host in cluster.hosts)
     return replace(cluster, hosts=hosts, set_aside=())
 
 

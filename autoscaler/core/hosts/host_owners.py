@@ -145,6 +145,10 @@ class Claims:
         }
         return perhaps & {job.name for job in host.jobs} if perhaps else set()
 
+    def handed(self, host: ExecutionHost) -> bool:
+        """Whether jobs were in transfer to a machine of its name."""
+        return host.name in self._handed
+
     def successor(self, worker: Worker, host: ExecutionHost) -> Worker | None:
         """A newer machine of this name; None: there is none."""
         newest = self._newest.get(host.name)

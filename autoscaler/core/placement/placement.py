@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import count
 from math import inf
 
 from autoscaler.core.model.complexes import TOO_MUCH, satisfies
@@ -74,6 +75,8 @@ class _Need:
     """FORCED complexes that it requests."""
     offered: tuple[str, ...]
     """Consumables of which it requests 0: the host or the queue instance must still have a value of them."""
+    number: int = field(default=0, compare=False)
+    """Each need that is made has its own."""
 
 
 def place(demands: Sequence[Want], hosts: Sequence[Host], new: Host | None = None, new_count: int = 0) -> Placement:
@@ -134,6 +137,9 @@ def hardest_first(demand: Demand) -> tuple[object, ...]:
     )
 
 
+_NUMBERS = count(1)
+
+
 @lru_cache(maxsize=65536)
 def _need(demand: Demand) -> _Need | None:
     """None: no number of hosts could ever do, because the total is no multiple of the slots per host."""
@@ -165,6 +171,7 @@ def _need(demand: Demand) -> _Need | None:
         together=demand.together,
         names=demand.names,
         offered=tuple(name for name, amount in requested_amounts(demand) if not amount),
+        number=next(_NUMBERS),
     )
 
 
@@ -193,6 +200,8 @@ class _Kind:
     group: str = ""
     own: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     forced: frozenset[str] = frozenset()
+    rooms: dict[int, int] | None = field(default=None, compare=False)
+    """The room that was found for needs, by their number."""
 
     @property
     def count(self) -> int:
@@ -201,6 +210,15 @@ class _Kind:
     @property
     def full(self) -> bool:
         return not any(slots for _, slots in self.slots)
+
+    def room_for(self, need: _Need) -> int:
+        """As `room`, remembered: the same needs are placed on the same hosts many times in a pass."""
+        if self.rooms is None or len(self.rooms) >= MOST_NEEDS:
+            self.rooms = {}
+        room = self.rooms.get(need.number)
+        if room is None:
+            room = self.rooms[need.number] = self.room(need)
+        return room
 
     def room(self, need: _Need, once: tuple[tuple[str, int], ...] = ()) -> int:
         """How many visits one of these hosts can take if it is also charged `once`."""
@@ -369,7 +387,29 @@ def _alike(one: Host, other: Host) -> bool:
     )
 
 
+_KINDS: dict[str, list[tuple[Host, _Kind]]] = {}
+"""The last kinds that were made of hosts of this name: free, emptied and so on."""
+MOST_KINDS, MOST_OF_A_NAME = 20_000, 4
+MOST_NEEDS = 64
+"""For how many needs a kind remembers its room: of thousands, the memory would cost more than it saves."""
+
+
 def _kind_of(host: Host, names: tuple[str, ...], new: int = 0) -> _Kind:
+    made = _KINDS.get(host.name)
+    if made is None:
+        if len(_KINDS) >= MOST_KINDS:
+            _KINDS.clear()
+        made = _KINDS[host.name] = []
+    for known, kind in made:
+        if known is host and kind.new == new and kind.names == names:
+            return kind
+    if len(made) >= MOST_OF_A_NAME:
+        del made[0]
+    made.append((host, _made_kind(host, names, new)))
+    return made[-1][1]
+
+
+def _made_kind(host: Host, names: tuple[str, ...], new: int) -> _Kind:
     return _Kind(
         slots=tuple(sorted(host.slots.items())),
         free={name: _exact(amount) for name, amount in host.free},
@@ -501,7 +541,7 @@ class OpenPlacement:
         needed = inf if tasks is None else tasks * need.visits
         most = tasks if need.apart else None
         for at, kind in enumerate(self._kinds):
-            if group in (None, kind.group) and (room := kind.room(need)):
+            if group in (None, kind.group) and (room := kind.room_for(need)):
                 found.append((at, room))
                 needed -= (room if most is None else min(room, most)) * kind.count
                 if needed <= 0:

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from autoscaler.core.model.cluster import JobCategory
 
 Value = TypeVar("Value")
+Object = TypeVar("Object")
 
 
 class PerCategory(Generic[Value]):
@@ -36,6 +37,32 @@ class PerCategory(Generic[Value]):
             values.append(entry[1])
         self._known, self._job_categories, self._values = known, job_categories, tuple(values)
         return self._values
+
+
+class PerObject(Generic[Object, Value]):
+    """Values of one pure function by object, for the objects of the last two turns. As objects are immutable, the value
+    of the same object is the same; an equal one that is another object is computed anew.
+    """
+
+    def __init__(self) -> None:
+        self._shared: object = None
+        self._before: dict[str, tuple[Object, Value]] = {}
+        self._now: dict[str, tuple[Object, Value]] = {}
+
+    def turn(self, shared: object = None) -> None:
+        """A new turn begins. `shared`: all that values depend on besides the object."""
+        self._before, self._now = (self._now if shared == self._shared else {}), {}
+        self._shared = shared
+
+    def of(self, name: str, one: Object, make: Callable[[Object], Value]) -> Value:
+        """`name`: what the object is found by in the next turn."""
+        entry = self._now.get(name)
+        if entry is None or entry[0] is not one:
+            entry = self._before.get(name)
+            if entry is None or entry[0] is not one:
+                entry = one, make(one)
+            self._now[name] = entry
+        return entry[1]
 
 
 class LastValue(Generic[Value]):

@@ -21,7 +21,7 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import Requests
 from autoscaler.core.readable.numbers import LAST, all_times, fault, mended, odd_numbers, shown, times
-from autoscaler.core.readable.remembered import PerCategory
+from autoscaler.core.readable.remembered import PerCategory, PerObject
 from autoscaler.core.readable.values import fault_of_offer
 from autoscaler.core.snapshot import Snapshot
 
@@ -54,7 +54,10 @@ def readable(snapshot: Snapshot) -> Snapshot:
 def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
     odd = {name: value for name, value in odd_numbers(cluster) if name in _INTERVALS}
     faults += [fault("the configuration", name, value) for name, value in odd.items()]
-    hosts = tuple(_host(host, now, faults) for host in cluster.hosts)
+    _FINE_HOSTS.turn()
+    hosts = tuple(
+        host if _FINE_HOSTS.of(host.name, host, _is_fine_host) else _host(host, now, faults) for host in cluster.hosts
+    )
     job_categories = cluster.job_categories
     fine = _FINE.each(job_categories, _is_fine)
     if not all(fine):
@@ -108,6 +111,15 @@ def _first_seen(cluster: Cluster, memory: Memory) -> Cluster:
     )
 
 
+def _is_fine_host(host: ExecutionHost) -> bool:
+    return not any(odd_numbers(each) or any(map(odd_numbers, each.jobs)) for each in host.instances)
+
+
+def _is_fine_worker(worker: Worker) -> bool:
+    """Whether all of it can be read, whatever is remembered of it."""
+    return not odd_numbers(worker) and not odd_numbers(worker.type) and worker.type.vcpus > 0
+
+
 def _host(host: ExecutionHost, now: float, faults: list[Reason]) -> ExecutionHost:
     instances = tuple(_instance(one, now, faults) for one in host.instances)
     return host if instances == host.instances else replace(host, instances=instances)
@@ -129,6 +141,8 @@ _REQUEST_NAMES = {"slots_min": "slots (least)", "slots_max": "slots (most)"}
 """Words for the numbers of a request."""
 NOT_COUNTED = "it is outside of what is counted with"
 _FINE = PerCategory[bool]()
+_FINE_HOSTS = PerObject[ExecutionHost, bool]()
+_FINE_WORKERS = PerObject[Worker, bool]()
 
 
 def _is_fine(category: JobCategory) -> bool:
@@ -174,9 +188,15 @@ def _odd_values(cluster: Cluster) -> Iterator[Reason]:
 
 def _fleet(fleet: Fleet, memory: Memory, now: float, faults: list[Reason]) -> Fleet:
     sizes = {bucket.type.name: bucket.type for bucket in fleet.buckets if _is_size(bucket.type)}
+    _FINE_WORKERS.turn()
     return replace(
         fleet,
-        workers=tuple(_worker(worker, sizes, memory, now, faults) for worker in fleet.workers),
+        workers=tuple(
+            worker
+            if _FINE_WORKERS.of(worker.id, worker, _is_fine_worker)
+            else _worker(worker, sizes, memory, now, faults)
+            for worker in fleet.workers
+        ),
         buckets=tuple(_bucket(bucket, now, faults) for bucket in fleet.buckets),
         orders=tuple(_order(order, sizes, now, faults) for order in fleet.orders),
         failures=tuple(mended(one, "a failed launch", now, faults) for one in fleet.failures),

@@ -182,9 +182,10 @@ def options_with_room(state: ArrayState, usage: Usage) -> tuple[LaunchOffer, ...
 
 def _placed(state: ArrayState, usage: Usage) -> Iterator[tuple[LaunchOffer, Placement]]:
     """Each option, with the placement on as many workers of it as there is room for."""
+    placement = _placement_of(state)
     for option in state.options:
         most = _room(option, state, usage)
-        yield option, _placement_of(state).with_new(option.host, most).place(state.stuck_for(option))
+        yield option, placement.with_new(option.host, most).place(state.stuck_for(option))
 
 
 def best_change(state: ArrayState, candidates: Sequence[ReplacedWorker]) -> Change | None:

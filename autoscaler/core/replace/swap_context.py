@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from autoscaler.core.capacity.forecast import Forecast
 from autoscaler.core.capacity.supply import Supply, price_of
 from autoscaler.core.limits.limits import Usage
-from autoscaler.core.model.cluster import Cluster
+from autoscaler.core.model.cluster import Cluster, ExecutionHost
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.hosts import emptied_host, host_values_of
-from autoscaler.core.placement.placement import Want, place
+from autoscaler.core.placement.placement import OpenPlacement, Want
 from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.readable.remembered import PerObject
 from autoscaler.core.replace.change import ArrayState, Readiness, ReplacedWorker
 from autoscaler.core.replace.free_soon import empty_at, freed_host
 from autoscaler.core.scale_down.floors import Floor
@@ -125,7 +126,8 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, swapped_out: Se
     workers = dict(_emptied(array, context, swapped_out))
     others = (*_others(context, soon), *context.supply.coming)
     hosts = (*others, *workers.values())
-    stuck = [at for at in waiting if not place(((context.wanted[at].demand, 1),), hosts).complete]
+    empty = OpenPlacement(hosts)
+    stuck = [at for at in waiting if not empty.copy().place(((context.wanted[at].demand, 1),)).complete]
     if not stuck:
         return None
     options, _ = launch_context.offers(array, usage)
@@ -155,12 +157,16 @@ def _wants(demands: Sequence[CategoryDemand], counts: Sequence[int]) -> tuple[Wa
     return tuple((want.demand, count) for want, count in zip(demands, counts, strict=True) if count)
 
 
+_EMPTIED = PerObject[ExecutionHost, Host]()
+
+
 def _emptied(array: NodeArrayPolicy, context: SwapContext, swapped_out: Sequence[str]) -> Iterator[tuple[str, Host]]:
     """Every worker that takes jobs, or will when it reports again, as if empty. Workers that are being replaced are
     included until they are gone: demand that only they could run is not stuck, because their successors will run it.
     """
     coming = {host.name for host in context.supply.coming}
     complexes = context.cluster.complexes
+    _EMPTIED.turn((complexes, context.names))
     for worker in context.observed.workers:
         host, machine = worker.host, worker.worker
         if machine.id in swapped_out and not worker.gone:
@@ -172,7 +178,7 @@ def _emptied(array: NodeArrayPolicy, context: SwapContext, swapped_out: Sequence
         if any("E" in instance.states for instance in host.instances):
             continue
         if worker.in_service or worker.unheard or worker.name in context.forecast.to_enable:
-            yield machine.id, emptied_host(host, complexes, context.names)
+            yield machine.id, _EMPTIED.of(host.name, host, lambda each: emptied_host(each, complexes, context.names))
 
 
 def _others(context: SwapContext, soon: float) -> Iterator[Host]:

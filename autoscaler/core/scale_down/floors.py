@@ -34,7 +34,8 @@ def floors_of(
         array.name: Floor(
             array.limits.min_workers,
             sum(
-                worker.array == array and (worker.in_service or counts_as_coming(worker, pass_context))
+                (worker.array is array or worker.array == array)
+                and (worker.in_service or counts_as_coming(worker, pass_context))
                 for worker in observed.workers
                 if worker.worker.id not in swapped_out
             ),

@@ -121,6 +121,20 @@ class ServiceContext:
     group_verdicts: Mapping[str, GroupVerdict]
     """By group id, the verdict on all its workers."""
 
+    def about(self, worker: WorkerState, array: NodeArrayPolicy) -> tuple[object, ...]:
+        """The facts about a worker in its step, but for `disabled` and `stopped`."""
+        worker_id = worker.worker.id
+        return (
+            worker.name in self.needed,
+            self.floors[array.name],
+            self.under_way.get(array.name, 0),
+            self.queue_not_empty.get(array.queue),
+            self.swapped_out.get(worker_id),
+            self.suspects.get(worker_id),
+            self.held.get(worker_id),
+            group_verdict_of(worker, self.group_verdicts),
+        )
+
     def serving_worker(
         self, worker: WorkerState, array: NodeArrayPolicy, *, disabled: int, stopped: int
     ) -> ServingWorker:
@@ -143,15 +157,50 @@ class ServiceContext:
         )
 
 
+class _BusyWorkers:
+    """The steps of workers that stay and are busy, from one pass to the next: none of them depends on the time."""
+
+    def __init__(self) -> None:
+        self._pass_context: PassContext | None = None
+        self._before: dict[str, tuple[WorkerStep, object]] = {}
+        self._now: dict[str, tuple[WorkerStep, object]] = {}
+
+    def turn(self, pass_context: PassContext) -> None:
+        """`pass_context`: of this pass, without its time."""
+        self._before, self._now = (self._now if pass_context == self._pass_context else {}), {}
+        self._pass_context = pass_context
+
+    def step_of(self, worker: WorkerState, about: object) -> WorkerStep | None:
+        """Its step, if worker and facts about it are those of the last pass."""
+        entry = self._before.get(worker.worker.id)
+        if entry is None or entry[0].worker is not worker or entry[1] != about:
+            return None
+        self._now[worker.worker.id] = entry
+        return entry[0]
+
+    def keep(self, step: WorkerStep, about: object) -> None:
+        if step.action is None and not step.worker.empty:
+            self._now[step.worker.worker.id] = step, about
+
+
+_BUSY = _BusyWorkers()
+
+
 def scale_down(machines: Sequence[WorkerState], context: ServiceContext) -> list[WorkerStep]:
     """One step for every worker in service."""
     steps: list[WorkerStep] = []
     disabled, stopped = Counter[str](), Counter[str]()
+    _BUSY.turn(replace(context.pass_context, now=0.0))
     for worker in sorted(machines, key=lambda worker: removal_order(worker, context.pass_context.stop_requests)):
         array = worker.array
         if array is None:
             continue
-        step = judge(context.serving_worker(worker, array, disabled=disabled[array.name], stopped=stopped[array.name]))
+        so_far = disabled[array.name], stopped[array.name]
+        about = (*context.about(worker, array), *so_far)
+        step = _BUSY.step_of(worker, about)
+        if step is None:
+            step = judge(context.serving_worker(worker, array, disabled=so_far[0], stopped=so_far[1]))
+            _BUSY.keep(step, about)
         if step.action is not None:
             disabled[array.name] += step.note.disabling is Disabling.IDLE
             stopped[array.name] += step.note.disabling is Disabling.AUTO_STOP

@@ -27,7 +27,10 @@ from autoscaler.core.workers.phases import (
     phase_of,
     takes,
 )
+from autoscaler.core.workers.settled import SettledWorkers
 from autoscaler.core.workers.worker_state import WorkerState
+
+_SETTLED = SettledWorkers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,9 @@ def observe_workers(cluster: Cluster, fleet: Fleet, memory: Memory, policy: Poli
     listed = {machine.id for machine in fleet.workers}
     unlisted = {worker_id: note for worker_id, note in memory.workers.items() if worker_id not in listed}
     owners = claims.owners(unlisted)
+    _SETTLED.begin(observation.shared)
     machines = [observation.machine(machine, owners) for machine in fleet.workers]
+    _SETTLED.only(frozenset(listed))
     gone_missing: dict[str, WorkerNote] = {}
     absent: list[WorkerState] = []
     for worker_id, note in unlisted.items():
@@ -133,7 +138,11 @@ class _Observation:
         if host is None or owners.get(host.name) == worker.id:
             before = self._with_older_mark(worker, host, before)
             successor = self.claims.successor(worker, host) if host is not None else None
-            return _machine(self, worker, host, before, successor=successor)
+            state = None if successor is not None else self._settled(worker, host, before)
+            if state is None:
+                state = _machine(self, worker, host, before, successor=successor)
+                _SETTLED.keep(state)
+            return state
         owner = owners.get(host.name)
         newer = next((other for other in self.fleet.workers if other.id == owner), None)
         awaited = worker.exists and (newer is None or newer.created_at <= worker.created_at)
@@ -160,6 +169,32 @@ class _Observation:
         mine = before or WorkerNote(first_seen=self.now)
         mine = replace(mine, disabled_at=older.disabled_at, disabling=Disabling.LOST, seen_disabled=True)
         return replace(mine, left_disabled=older.left_disabled)
+
+    @property
+    def shared(self) -> object:
+        """What the state of each settled worker depends on besides the worker itself."""
+        policy, cluster = self.policy, self.cluster
+        return (
+            self.fleet.enrols_itself,
+            policy.silence_timeout,
+            cluster.schedule_interval,
+            cluster.complexes,
+            self.any_reporting,
+        )
+
+    def _settled(self, worker: Worker, host: ExecutionHost | None, before: WorkerNote | None) -> WorkerState | None:
+        """Its state, if that is the one of the last observation."""
+        array = self.policy.node_array(worker.node_array)
+        if host is None or before is None or array is None:
+            return None
+        if worker.id in self.noticed or self.claims.handed(host):
+            return None
+        return _SETTLED.known(worker, host, before, array, self.ordered_for.get(worker.order_id or "", ()))
+
+    @cached_property
+    def noticed(self) -> frozenset[str]:
+        """Ids of the workers with a notice of their cloud."""
+        return frozenset(notice.worker_id for notice in self.fleet.interruptions)
 
     def unlisted(self, worker_id: str, note: WorkerNote, host: ExecutionHost) -> WorkerState:
         """The state of a worker known from memory only."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -124,6 +124,6 @@ def same_host(one: str, other: str) -> bool:
     return left.partition(".")[0] == right.partition(".")[0]
 
 
-def named_in(names: Iterable[str], worker: WorkerState) -> bool:
+def named_in(names: Collection[str], worker: WorkerState) -> bool:
     """Whether an operator override names this worker, by host name or id."""
-    return any(name == worker.worker.id or same_host(name, worker.name) for name in names)
+    return bool(names) and any(name == worker.worker.id or same_host(name, worker.name) for name in names)

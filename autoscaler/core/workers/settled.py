@@ -1,0 +1,80 @@
+"""Workers that an observation shows as the last one did: their states are used again.
+
+Most workers of a large cell run the same jobs, or none, in one pass and the next. Such a state depends neither on the
+time nor on anything but the values that are compared here, so the one of the last observation is the one of this. It is
+the same object: what is made of it may be kept as long, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autoscaler.core.model.cluster import ExecutionHost
+from autoscaler.core.model.fleet import MachineState, OrderedFor, Worker
+from autoscaler.core.model.memory import WorkerNote
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.workers.phases import in_alarm
+from autoscaler.core.workers.worker_state import WorkerState
+
+
+class SettledWorkers:
+    """States of the last observation that change only if what they were made of does, by worker id."""
+
+    def __init__(self) -> None:
+        self._shared: object = None
+        self._states: dict[str, WorkerState] = {}
+
+    def begin(self, shared: object) -> None:
+        """`shared`: all that states of workers depend on besides the worker itself."""
+        if self._shared != shared:
+            self._shared, self._states = shared, {}
+
+    def known(
+        self,
+        worker: Worker,
+        host: ExecutionHost,
+        before: WorkerNote,
+        array: NodeArrayPolicy,
+        ordered_for: tuple[OrderedFor, ...],
+    ) -> WorkerState | None:
+        """The state of this worker, if the last observation showed it so; None: it has to be made."""
+        last = self._states.get(worker.id)
+        if last is None or not (_same(last.worker, worker) and _same(last.host, host) and _same(last.array, array)):
+            return None
+        if not _same(last.note, before) or (ordered_for and not before.ordered_for):
+            return None
+        if last.before is not last.note:
+            last = self._states[worker.id] = replace(last, before=last.note)
+        return last
+
+    def keep(self, state: WorkerState) -> None:
+        """Use it again as long as nothing changes, if it is of that kind."""
+        if settled(state):
+            self._states[state.worker.id] = state
+        else:
+            self._states.pop(state.worker.id, None)
+
+    def only(self, ids: frozenset[str]) -> None:
+        """Forget all workers but these."""
+        if len(self._states) > len(ids):
+            self._states = {worker_id: state for worker_id, state in self._states.items() if worker_id in ids}
+
+
+def settled(state: WorkerState) -> bool:
+    """Whether a state holds as long as machine, host and note stay as they are: a worker that joined, reports, has no
+    mark of ours and no notice, and is neither in alarm nor getting a job.
+    """
+    worker, host, note, array = state.worker, state.host, state.note, state.array
+    if host is None or array is None or not host.heard or state.notice is not None or state.successor is not None:
+        return False
+    if worker.state is not MachineState.RUNNING or worker.failure is not None or state.enabled_by_hand:
+        return False
+    if note.tried is not None or note.disabling is not None or note.joined_at is None or note.alarm_since is not None:
+        return False
+    if note.on_their_way or note.uncertain_jobs or in_alarm(host, array.queue):
+        return False
+    return any(instance.queue == array.queue for instance in host.instances)
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other or one == other
