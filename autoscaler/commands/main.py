@@ -31,6 +31,7 @@ _AS_ROOT = frozenset(
         "cell",
         "completion",
         "config",
+        "convert",
         "demo",
         "hosts",
         "init",

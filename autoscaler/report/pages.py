@@ -85,8 +85,8 @@ list of objects with the sums of these, `groups_of_workers` (how many of `groups
 `expires_at`; other fields are the array's own); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
 | `pause`, `resume`, `retry`, `keep`, `drain`, `stop --no-wait`, `record`, `serve passwd`, `serve token create` and \
-`revoke`, `requests --end`, `jetpack`, `cell down`, `catalog refresh` and `sizes`, `config import` and `docs` with \
-`--json` | `schema`, `done` (whether anything changed), `message`, and what was named or written |
+`revoke`, `requests --end`, `jetpack`, `cell down`, `catalog refresh` and `sizes`, `config import` and `docs`, \
+`convert` with `--json` | `schema`, `done` (whether anything changed), `message`, and what was named or written |
 | `stop --json`, `cell up --json`, `serve --json` | a line is an object: `schema`, `message`, and what it is about; \
 what is logged is an object a line, too |
 | `config check --json` | `schema`, `valid`, `errors`, `notes` (lists of sentences) |

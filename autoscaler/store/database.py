@@ -304,7 +304,8 @@ class Database:
             if version > len(migrations):
                 raise SettingsError(
                     f"{path} was written by a newer sge-autoscaler (version {version}, known are {len(migrations)}): "
-                    "use that one, or set CP_CAP_AUTOSCALE_WORKDIR to another directory"
+                    "use that one, or set CP_CAP_AUTOSCALE_WORKDIR to another directory; if it is of commit 3486b244, "
+                    f"`sge-autoscaler convert {path}` takes it over"
                 )
             if 0 < version < len(migrations) and not allowed:
                 raise SettingsError(
