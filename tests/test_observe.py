@@ -192,9 +192,11 @@ def test_an_order_answered_during_the_observation_still_counts(world: World) -> 
 
 def test_resume_releases_the_brake_of_earlier_passes(world: World) -> None:
     made = observer(world)
-    made.store.memory.save(Memory(circuit_breaker=because(Code.CIRCUIT_BREAKER)), world.clock.now)
+    stopped = Memory(circuit_breaker=because(Code.CIRCUIT_BREAKER), kills_stopped=because(Code.KILLS_STOPPED))
+    made.store.memory.save(stopped, world.clock.now)
     made.store.overrides.resume(who="ann", at=world.clock.now + 1)
-    assert made.observe().snapshot.memory.circuit_breaker is None
+    resumed = made.observe().snapshot.memory
+    assert (resumed.circuit_breaker, resumed.kills_stopped) == (None, None)
 
 
 def test_an_older_resume_does_not_release_a_newer_brake(world: World) -> None:

@@ -91,13 +91,13 @@ def _decide(facts: Facts, circuit_breaker: Reason | None, kills_stopped: Reason 
     )
     launches, protection = _launches(facts, supply, forecast, serving, swaps)
     # Jobs that may be unsatisfiable: Grid Engine is asked, and only on proof they are deleted or held.
-    held_back = facts.blocked or kills_stopped
     unsatisfiable = judge_unsatisfiable(
         facts.snapshot,
         facts.observed,
         facts.demand,
         forecast.results,
-        held_back,
+        facts.blocked,
+        no_more=kills_stopped,
         several_owners=len(facts.owners) > 1,
     )
     decisions = Decisions(

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Remove, Terminate
+from autoscaler.core.actions import Hold, Release, Remove, Terminate
 from autoscaler.core.demand.eligibility import details_wanted
 from autoscaler.core.limits.circuit_breaker import tripped
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.memory import Event
-from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.policy import CircuitBreaker, OwnerKind
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import NOW, Details, a_job, a_snapshot, codes, details_of, jobs, launched
-from tests.core.test_deadlock import History, a_history, jobs_acted_on
+from tests.core.test_deadlock import History, a_history, jobs_acted_on, to_the_end
 from tests.properties.unhelpful_launches import Cause, UnhelpfulLaunches
 
 TWO = CircuitBreaker(window=600.0, max_kills=2, max_removals=2)
@@ -119,6 +119,19 @@ def test_deleted_jobs_of_many_owners_stop_deleting_and_not_launches() -> None:
     assert made.memory.kills_stopped is not None
     assert made.memory.kills_stopped.code is Code.KILLS_STOPPED
     assert acted_on(history, 5, 600.0) == []
+
+
+def test_held_jobs_are_released_also_while_none_may_be_held_any_more() -> None:
+    history = a_history(a_job(slots=64, owner="ann"), kill=False)
+    to_the_end(history)
+    history.job_categories(a_job(slots=16, state="hqw", owner="ann"), a_job(2, slots=64, owner="bob"))
+    history.world = replace(
+        history.world, memory=replace(history.world.memory, kills_stopped=because(Code.KILLS_STOPPED))
+    )
+    made = [history.observe(later) for later in (1, 31, 1, 31)]
+    kinds = {type(action) for each in made for action in each.actions}
+    assert (Release in kinds, Hold in kinds) == (True, False)
+    assert reason_of(made[-1], 2)[-1] is Code.KILLS_STOPPED
 
 
 def test_the_many_jobs_of_one_owner_do_not_delay_what_is_asked_and_done_for_another() -> None:

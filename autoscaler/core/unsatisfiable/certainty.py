@@ -57,6 +57,8 @@ class DeadlockContext:
     window: float = 600.0
     held_back: Reason | None = None
     """Why nothing is done to any job and nothing is asked: a pause, the circuit breaker, or a `stop`."""
+    no_more: Reason | None = None
+    """Why no further job is deleted or held: jobs of too many owners were."""
 
     def limit_of(self, owner: str) -> Reason:
         return because(Code.UNSATISFIABLE_OWNER_LIMIT, owner=owner, most=self.most, window_s=self.window)

@@ -241,7 +241,7 @@ class _Ledger:
             if self._under_way(mark):
                 continue
             share, first = shares[self._owner(entry.one)], (mark.deleted_at if deletes else mark.held_at) is None
-            if (full := share.full(first=first)) is not None:
+            if (full := self._context.no_more or share.full(first=first)) is not None:
                 self._reasons[job] = reason.then(full)
                 continue
             self._acted.add(job)

@@ -36,9 +36,12 @@ def judge_unsatisfiable(
     results: Sequence[PlacementResult],
     held_back: Reason | None,
     *,
+    no_more: Reason | None = None,
     several_owners: bool = False,
 ) -> DeadlockVerdicts:
-    """Judge the jobs for which no launch could ever help."""
+    """Judge the jobs for which no launch could ever help. `no_more`: why none is deleted or held; those that are held
+    may be released all the same.
+    """
     circuit_breaker = snapshot.policy.circuit_breaker
     candidates = [
         Candidate(job, part.ask, part.oldest, result.refusal)
@@ -76,6 +79,7 @@ def judge_unsatisfiable(
         most=circuit_breaker.max_kills if several_owners else None,
         window=circuit_breaker.window,
         held_back=held_back,
+        no_more=no_more,
     )
     return judge_jobs(candidates, held, possible, context)
 
