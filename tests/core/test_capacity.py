@@ -120,7 +120,7 @@ def test_a_request_of_0_is_launched_for_only_if_workers_have_the_consumable() ->
     none_of_it = a_job(hard={"gpu": "0"})
     assert launched(plan(a_snapshot(none_of_it, gpu_complex="gpus"))) == {"m5.large": 1}
     without = plan(a_snapshot(none_of_it))
-    assert (launched(without), reason_code(without)) == ({}, Code.NO_SUCH_RESOURCE)
+    assert (launched(without), reason_code(without)) == ({}, Code.NOT_GIVEN_TO_WORKERS)
 
 
 def test_a_request_of_0_for_a_queue_limit_fits_everywhere() -> None:

@@ -71,6 +71,9 @@ class MaxCapacity:
         beyond = self._beyond_host_quota(wanted.demand, best)
         if beyond is not None:
             return beyond
+        not_given = self._not_given(wanted.demand, best)
+        if not_given is not None:
+            return not_given
         not_requested = self._not_requested(wanted.demand, best)
         if not_requested is not None:
             return not_requested
@@ -109,6 +112,27 @@ class MaxCapacity:
                 return because(Code.BEYOND_QUOTA, quota=quota, limit=f"{limit} on each host")
         return None
 
+    def _not_given(self, demand: Demand, best: Sequence[tuple[Host, Room]]) -> Reason | None:
+        """The requested consumables that workers are not given although they may have them, as their names are not
+        those of the settings; None: they are not what keeps the job from workers.
+        """
+        missing = {
+            name: amount
+            for name, amount in requested_amounts(demand)
+            if name in self._complexes and not any(has_amount(host, name) for host, _ in best)
+        }
+        if not missing:
+            return None
+        without_them = replace(
+            demand,
+            per_slot=tuple(each for each in demand.per_slot if each[0] not in missing),
+            per_job=tuple(each for each in demand.per_job if each[0] not in missing),
+            once_a_host=tuple(each for each in demand.once_a_host if each[0] not in missing),
+        )
+        if not any(self._serves(without_them, host, room.count) for host, room in best):
+            return None
+        return not_given(missing, self._complexes)
+
     @cached_property
     def _in_groups(self) -> dict[str, _Best]:
         """The same as workers of groups, because rules may treat these differently."""
@@ -134,6 +158,32 @@ class MaxCapacity:
         if place(want, (), host, most).complete:
             return True
         return not demand.one_host and place(want, self._persistent, host, most).complete
+
+
+_NAMING = "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_"
+
+
+def naming_setting(entry: Complex) -> str | None:
+    """The setting that gives workers a consumable of this name, as far as its name and type tell what it counts."""
+    if "gpu" in entry.name.lower():
+        return f"{_NAMING}GPU"
+    if entry.type == "MEMORY":
+        return f"{_NAMING}RAM"
+    return f"{_NAMING}CPU" if entry.name.lower() in _CORES else None
+
+
+def not_given(missing: Mapping[str, float], complexes: Mapping[str, Complex]) -> Reason:
+    """The reason that workers have none of these consumables, with the setting that would name the first."""
+    asked = tuple(f"{name}={written(amount, _type(name, complexes))}" for name, amount in missing.items())
+    return because(Code.NOT_GIVEN_TO_WORKERS, resources=asked, setting=naming_setting(complexes[next(iter(missing))]))
+
+
+_CORES = frozenset({"cpu", "cpus", "core", "cores", "ncpus", "threads"})
+
+
+def has_amount(host: Host, name: str) -> bool:
+    """Whether jobs find any value of a consumable on a host or in one of its queues, be it 0."""
+    return name in dict(host.free) or any(name in dict(values) for values in host.own.values())
 
 
 def _besides(demand: Demand, complexes: Mapping[str, Complex]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from autoscaler.core.capacity.max_capacity import has_amount, not_given
 from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -92,6 +93,8 @@ def _of_resource(demand: Demand, name: str, amount: float, allowed: Allowed) -> 
     hosts = allowed.hosts(demand)
     richest = max(hosts, key=lambda host: host.most_of(name), default=None)
     most = richest.most_of(name) if richest is not None else 0.0
+    if name in allowed.complexes and not any(has_amount(host, name) for host in hosts):
+        return not_given({name: amount}, allowed.complexes)
     if not most:
         return because(Code.NO_SUCH_RESOURCE, resource=name, requested=written(amount, kind))
     if richest is None or together <= most:

@@ -205,6 +205,13 @@ ROWS = {
         remedy="The person who gave this value must correct it, a job's owner by `qalter`. Everything else goes "
         "on without it.",
     ),
+    Code.NOT_GIVEN_TO_WORKERS: ReasonRow(
+        "it requests {resources}, which workers are not given[: {setting} names what they are given]",
+        short="not given to workers",
+        remedy="Its owner can request what workers have (`sge-autoscaler buckets`). An administrator can name the "
+        "complex that counts a worker's memory, GPUs or cores: `CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_RAM`, `…_GPU`, "
+        "`…_CPU`; or give workers any other by [rules](rules.md).",
+    ),
     Code.NO_TYPE_FITS: ReasonRow(
         "it requests {slots} slots[ on {where}]; the largest worker allowed has {largest}, and at most {workers} are "
         "allowed[; it also requests {besides}]",
