@@ -33,7 +33,7 @@ def build_packages(folder: Path, sources: Path, nfpm: Path, to: Path, epoch: int
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     built = []
-    for name, contents, control in _packages(folder, sources, work, version, epoch):
+    for name, contents, control in _packages(folder, work, version, epoch):
         described = work / f"{name}.json"
         described.write_text(json.dumps(_described(name, version, contents, control, epoch), indent=1), "utf-8")
         target = to / f"{name}_{version}_amd64.deb"
@@ -57,9 +57,7 @@ def build_packages(folder: Path, sources: Path, nfpm: Path, to: Path, epoch: int
 Contents = list[dict[str, Any]]
 
 
-def _packages(
-    folder: Path, sources: Path, work: Path, version: str, epoch: int
-) -> Iterator[tuple[str, Contents, dict[str, Any]]]:
+def _packages(folder: Path, work: Path, version: str, epoch: int) -> Iterator[tuple[str, Contents, dict[str, Any]]]:
     share = folder / "base" / "share" / PROGRAM
     contents = [
         _tree(folder / "base"),
@@ -75,7 +73,7 @@ def _packages(
         _settings(share / f"{PROGRAM}.toml", f"/etc/{PROGRAM}.toml"),
         _settings(CONTROL / "default", f"/etc/default/{PROGRAM}"),
         _settings(CONTROL / "logrotate", f"/etc/logrotate.d/{PROGRAM}"),
-        *_documents(PROGRAM, sources, work, version, epoch),
+        *_documents(PROGRAM, work, version, epoch),
     ]
     scripts = {
         f"{when}{what}": str(_script(work, f"{when}{what}", version))
@@ -94,7 +92,7 @@ def _packages(
     for extra in EXTRAS:
         name = f"{PROGRAM}-{extra}"
         described = f"{WHAT[extra]}\n Add-on of the package sge-autoscaler, of the same version."
-        contents = [_tree(folder / extra), *_documents(name, sources, work, version, epoch)]
+        contents = [_tree(folder / extra), *_documents(name, work, version, epoch)]
         yield name, contents, {"description": described, "depends": [f"{PROGRAM} (= {version})"]}
 
 
@@ -118,21 +116,18 @@ def _described(name: str, version: str, contents: Contents, control: Mapping[str
     }
 
 
-def _documents(name: str, sources: Path, work: Path, version: str, epoch: int) -> Contents:
+def _documents(name: str, work: Path, version: str, epoch: int) -> Contents:
     place = work / name
     place.mkdir()
     when = format_datetime(datetime.fromtimestamp(epoch, UTC))
     changes = f"{name} ({version}) stable; urgency=medium\n\n  * Release {version}.\n\n -- {MAINTAINER}  {when}\n"
     (place / "changelog.gz").write_bytes(gzipped(changes))
-    licence = (sources / "LICENSE").read_text(encoding="utf-8")
-    (place / "copyright").write_text(
-        (CONTROL / "copyright").read_text("utf-8")
-        + "".join(f" {line}".rstrip() + "\n" if line.strip() else " .\n" for line in licence.splitlines()),
-        encoding="utf-8",
-    )
-    overrides = CONTROL / f"{name}.lintian-overrides"
+    shutil.copyfile(CONTROL / "copyright", place / "copyright")
+    kinds = ("lintian-overrides", "lintian-overrides-program") if name == PROGRAM else ("lintian-overrides",)
+    overrides = "".join((CONTROL / kind).read_text(encoding="utf-8") for kind in kinds)
+    (place / "overrides").write_text(overrides.replace("@NAME@", name), encoding="utf-8")
     documents = [_file(place / each, f"/usr/share/doc/{name}/{each}") for each in ("changelog.gz", "copyright")]
-    return documents + ([_file(overrides, f"/usr/share/lintian/overrides/{name}")] if overrides.exists() else [])
+    return [*documents, _file(place / "overrides", f"/usr/share/lintian/overrides/{name}")]
 
 
 def _script(work: Path, name: str, version: str) -> Path:

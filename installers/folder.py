@@ -72,9 +72,9 @@ def lay_out(interpreter: Path, wheel: Path, packages: Path, sources: Path, to: P
                 shutil.move(whole / name, target)
         shutil.rmtree(whole)
     for name in ("base", *EXTRAS):
-        settle(to / name)
+        settle(to / name, "bin")
         _compile(base / "bin" / PYTHON, to / name)
-        settle(to / name)
+        settle(to / name, "bin")
 
 
 def _install(packages: Path, lock: Path, to: Path) -> None:

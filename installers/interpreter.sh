@@ -22,44 +22,44 @@ export CC=cc AR=ar RANLIB=ranlib
 export CFLAGS="-O2 -fPIC -g0 -fno-sanitize=all -Wno-date-time -ffile-prefix-map=$work=/build" LDFLAGS='-Wl,--build-id=none -s'
 unset CPPFLAGS CXXFLAGS LIBS PYTHONPATH PYTHONHOME MAKEFLAGS MAKELEVEL
 
-in() { cd "$work/src/$1"; }
+enter() { cd "$work/src/$1"; }
 
-in zlib
+enter zlib
 CHOST='' ./configure --static --prefix="$deps"
 make $jobs libz.a
 make install
 
-in bzip2
+enter bzip2
 make $jobs CC=cc AR=ar RANLIB=ranlib CFLAGS="$CFLAGS -D_FILE_OFFSET_BITS=64" libbz2.a
 cp libbz2.a "$deps/lib/"
 cp bzlib.h "$deps/include/"
 
-in xz-utils
+enter xz-utils
 ./configure --prefix="$deps" --disable-shared --enable-static --disable-xz --disable-xzdec --disable-lzmadec \
     --disable-lzmainfo --disable-scripts --disable-doc --disable-nls
 make $jobs
 make install
 
-in libffi
+enter libffi
 ./configure --host=x86_64-linux-gnu --build=x86_64-linux-gnu --prefix="$deps" --disable-shared --enable-static \
     --disable-docs --disable-multi-os-directory --disable-exec-static-tramp
 make $jobs
 make install
 
-in sqlite3
+enter sqlite3
 ./configure --disable-shared --disable-tcl --disable-readline
 make sqlite3.c sqlite3.h
 cc $CFLAGS -DSQLITE_ENABLE_FTS5 -DSQLITE_THREADSAFE=1 -DHAVE_USLEEP=1 -c sqlite3.c -o sqlite3.o
 ar rcs "$deps/lib/libsqlite3.a" sqlite3.o
 cp sqlite3.h "$deps/include/"
 
-in openssl
+enter openssl
 ./Configure linux-x86_64 --prefix=/ --libdir=lib --openssldir=/etc/ssl no-tests no-engine no-legacy shared \
     CC=cc AR=ar RANLIB=ranlib CFLAGS="$CFLAGS" LDFLAGS="$LDFLAGS"
 make $jobs build_libs
 make DESTDIR="$deps" install_dev
 
-in python3.11
+enter python3.11
 # Only what was built here is found, and no header of this machine.
 sed -i -e 's/^        self\.add_multiarch_paths()$/        pass/' \
     -e 's/^        system_lib_dirs = .*/        system_lib_dirs = []/' \

@@ -45,11 +45,14 @@ def export(tree: Path, to: Path) -> Path:
     return to
 
 
-def settle(folder: Path) -> None:
-    """Give files the modes that do not depend on the umask of who made them."""
+def settle(folder: Path, programs: str = "") -> None:
+    """Give files the modes that do not depend on the umask of who made them. `programs`: the folder of what can be
+    started; empty: what can be started now.
+    """
     for path in folder.rglob("*"):
         if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or _starts(path) else 0o644)
+            starts = path.parent == folder / programs if programs else _starts(path)
+            path.chmod(0o755 if path.is_dir() or starts else 0o644)
 
 
 def _starts(path: Path) -> bool:
