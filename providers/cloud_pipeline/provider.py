@@ -7,6 +7,7 @@ are rented.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -171,28 +172,24 @@ class CloudPipelineProvider:
                 show_use(self.api, run_id, in_use=in_use)
 
     def _ours(self, run_id: str) -> Run | None:
-        """The run as it is known; None if there is none (any more). Raises Refused for one that is not ours."""
-        run = self.listing.known(run_id) or self.listing.load(run_id)
+        """The run as it is now; None if there is none (any more). Raises NotOurs."""
+        run = self.listing.load(run_id)
         if run is not None and run.cell != self.cell:
             raise NotOurs(f"run {run_id} was not launched by {self.cell}: left alone")
         return run
 
-    def _stop(self, run: Run, *, looked_again: bool = False) -> None:
-        """A paused run has no machine to stop, and is ended by a call of its own."""
-        try:
+    def _stop(self, run: Run) -> None:
+        """A paused run is ended by a call of its own. The platform takes a plain stop of it as well, and leaves its
+        machine and disk, paid for, without a run.
+        """
+        if run.status in ("PAUSING", "RESUMING"):
+            raise Unreachable(f"run {run.id} is {run.status}: the autoscaler ends it once that is over")
+        with contextlib.suppress(NotKnown):
             if run.status == "PAUSED":
                 self.api.post(run_path(run.id, "terminate"), repeat=True)
             else:
                 body = {"status": "STOPPED", "endDate": date_text(time.time())}
                 self.api.post(run_path(run.id, "status"), body, repeat=True)
-        except NotKnown:
-            return
-        except ProviderError:
-            now = None if looked_again else self.listing.load(run.id)
-            if now is None:
-                raise
-            if not now.is_final:
-                self._stop(now, looked_again=True)
 
     def _inherited(self) -> Mapping[str, str]:
         """The master run's parameters for workers, as this process has them; those of its record are read again after

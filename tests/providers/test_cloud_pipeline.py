@@ -156,6 +156,21 @@ def test_a_paused_run_is_terminated_by_the_call_for_paused_runs(
     assert f"POST run/{run_id}/terminate" in plane.process.state["calls"]
 
 
+@pytest.mark.parametrize("status", ("PAUSING", "RESUMING"))
+def test_a_run_that_is_being_paused_or_resumed_is_ended_once_that_is_over(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider, status: str
+) -> None:
+    ids = provider.launch(order(provider, count=2)).ids
+    provider.workers()
+    plane.process.control("run", id=int(ids[0]), status=status)
+    with pytest.raises(Unreachable) as caught:
+        provider.terminate(ids)
+    assert (caught.value.ids, list(plane.billable())) == (ids[:1], [ids[0]])
+    plane.process.control("run", id=int(ids[0]), status="PAUSED" if status == "PAUSING" else "RUNNING")
+    provider.terminate(ids)
+    assert list(plane.billable()) == []
+
+
 def test_a_paused_worker_is_pending_with_a_message(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
     (run_id,) = provider.launch(order(provider)).ids
     plane.process.control("run", id=int(run_id), status="PAUSED")
@@ -185,14 +200,12 @@ def test_a_worker_inherits_values_of_the_launchers_environment_first(plane: Clou
     assert inherited == {**plane.launcher, "OWN_PARAMETER": None, "CP_CAP_MOUNT_OPTIONS_4": "rw,vers=4"}
 
 
-@pytest.mark.parametrize("known", (True, False))
+@pytest.mark.parametrize("verb", ("", "/status"), ids=["looked up", "ended"])
 def test_a_run_whose_end_has_no_answer_keeps_no_other_from_being_ended(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider, known: bool
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider, verb: str
 ) -> None:
     ids = provider.launch(order(provider, count=4)).ids
-    if known:
-        provider.workers()
-    call = f"POST run/{ids[1]}/status" if known else f"GET run/{ids[1]}"
+    call = f"{'POST' if verb else 'GET'} run/{ids[1]}{verb}"
     plane.process.control("fault", call=call, kind="error", times=9999, message="Connection timed out")
     with pytest.raises(Unreachable) as caught:
         provider.terminate(ids)

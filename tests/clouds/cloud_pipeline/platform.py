@@ -52,6 +52,8 @@ class Run:
     """Its host name; '': made of its id."""
     address: str = ""
     never_set_up: bool = False
+    left: bool = False
+    """Whether its machine and disk were left when it ended."""
     log: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -197,8 +199,10 @@ class Platform:
         self.end(run, "STOPPED")
 
     def stop(self, run: Run) -> None:
-        if run.status in ("PAUSED", "PAUSING", "RESUMING"):
-            raise Refusal(f"Run with id: {run.id} is {run.status} and cannot be stopped.")
+        """Whatever its status: of a run that is or is being paused the machine is left (PipelineRunManager.java:
+        updatePipelineStatusIfNotFinal, beside terminateRun).
+        """
+        run.left = run.left or run.status in ("PAUSED", "PAUSING", "RESUMING")
         self.end(run, "STOPPED")
 
     # -- records -------------------------------------------------------------------------------------------------

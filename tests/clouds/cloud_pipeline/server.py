@@ -333,7 +333,7 @@ def state(server: Server) -> dict[str, Any]:
     platform = server.platform
     return {
         "environment": server.environment(),
-        "billable": [str(run.id) for run in platform.children(server.master.id) if not run.final],
+        "billable": [str(run.id) for run in platform.children(server.master.id) if not run.final or run.left],
         "calls": server.calls,
         "bodies": server.bodies,
         "malformed": server.malformed,
