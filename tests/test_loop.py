@@ -691,6 +691,25 @@ def test_wrong_settings_at_a_reload_keep_the_old_ones(world: World) -> None:
     assert (loop.observer.policy, loop.poll) == (POLICY, 10.0)
 
 
+def test_refused_settings_are_in_status_until_the_next_reload(world: World) -> None:
+    answers = iter((SettingsError("CP_CAP_X is unknown"), None))
+
+    def reload() -> tuple[Policy, float]:
+        if (error := next(answers)) is not None:
+            raise error
+        return POLICY, 10.0
+
+    loop = start(world, decide=nothing)
+    loop.reload = reload
+    loop._reload()
+    loop.pass_once()
+    (trouble,) = loop.store.observations.troubles()
+    assert "the former ones stay in force: CP_CAP_X is unknown" in trouble
+    loop._reload()
+    loop.pass_once()
+    assert loop.store.observations.troubles() == ()
+
+
 def test_a_stop_is_fulfilled_once_no_worker_is_left(world: World) -> None:
     loop = looping(world, until=99)
     loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)

@@ -88,6 +88,11 @@ class Passwords:
         if not self._entries and not may_be_empty:
             raise SettingsError(f"{path} names no user: write one with `sge-autoscaler serve passwd USER`")
 
+    @property
+    def empty(self) -> bool:
+        """Whether there is no user yet."""
+        return not self._entries
+
     def proven(self, user: str, password: str) -> Role | None:
         """The role of a user who proved this password before; None: not yet. Never runs scrypt."""
         with self._guard:

@@ -209,7 +209,10 @@ def _logins(invocation: Invocation) -> Iterator[tuple[Logins, CallLog]]:
 
     group = invocation.settings.process.trusted_group
     tokens, munge = Tokens(token_file(invocation), group), _munge(invocation)
-    passwords = Passwords(password_file(invocation), group, may_be_empty=bool(tokens or munge))
+    # Without any user it starts, too: one that is made later may log in at once.
+    passwords = Passwords(password_file(invocation), group, may_be_empty=True)
+    if passwords.empty and not tokens and not munge:
+        log.warning("nobody can log in yet: `sge-autoscaler serve passwd USER` makes a user, who may log in at once")
     with contextlib.closing(CallLog.open(invocation.store_file.with_suffix(".calls"))) as calls:
         yield Logins(passwords, tokens, munge), calls
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from autoscaler import audit
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._output import echo, json_option, print_json, print_progress, print_result
 from autoscaler.commands._service import password_file, token_file
@@ -107,6 +108,7 @@ def passwd(invocation: Invocation, user: str, role: str | None, as_json: bool) -
     path = password_file(invocation)
     new = set_password(path, user, password, None if role is None else Role[role.upper()])
     message = f"{user} {'may call' if new else 'has a new password'}: {path}"
+    audit.changed(invocation.who, message)
     print_result(message, as_json=as_json, user=user, new=new, path=str(path))
 
 
@@ -176,6 +178,7 @@ def create_token(invocation: Invocation, name: str, role: str, expires: float, a
     if expires > MOST_DAYS * 86_400:
         raise click.BadParameter(f"a token is good for {MOST_DAYS} days at most", param_hint="--expires")
     made = tokens.create(token_file(invocation), name, Role[role.upper()], time.time() + expires)
+    audit.changed(invocation.who, f"token {name} is made, role {role}")
     print_result(made, as_json=as_json, name=name, role=role, token=made)
 
 
@@ -217,4 +220,5 @@ def revoke_token(invocation: Invocation, name: str, as_json: bool) -> None:
 
     if not tokens.revoke(token_file(invocation), name):
         raise NotFound(f"there is no token {name}: `sge-autoscaler serve token list` shows all")
+    audit.changed(invocation.who, f"token {name} is revoked")
     print_result(f"token {name} is revoked", as_json=as_json, name=name)

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from socket import gethostbyname
 
+from autoscaler import CONFIG_ENV, audit
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.background import on_thread
 from autoscaler.commands._observation import observer_of
@@ -75,7 +76,7 @@ from autoscaler.store.identity import cell_secret
 from autoscaler.store.journal import OrderRecord
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
-from autoscaler.strict_modes import exposure
+from autoscaler.strict_modes import exposure, owner_name
 from autoscaler.worker_configuration import of_node_array, order_key, write
 
 log = logging.getLogger("autoscaler.run")
@@ -130,7 +131,7 @@ def serving(invocation: Invocation, *, json_log: bool = False, around: Around | 
         store = Store.open(None if dry_run else invocation.store_file)
         stack.callback(store.close)
         store.database.role = Role.OWNER
-        store.service_settings.keep(given(invocation.environ), time.time())
+        _keep_settings(store, invocation)
         provider = invocation.provider(make_tag=not dry_run)
         run_log = None if dry_run else _run_log(provider, invocation, tells=around is None)
         if run_log is not None:
@@ -433,6 +434,18 @@ def _address(master: str) -> str:
     return "" if address.startswith("127.") else address
 
 
+def _keep_settings(store: Store, invocation: Invocation) -> None:
+    """Store the settings from now on, and tell the system's log which of them are new."""
+    before, now = store.service_settings.load(), given(invocation.environ)
+    store.service_settings.keep(now, time.time())
+    names = sorted(name for name in {*now, *(before or {})} if now.get(name) != (before or {}).get(name))
+    if before is not None and names:
+        file = invocation.environ.get(CONFIG_ENV)
+        owner = None if file is None else owner_name(Path(file))
+        log.info("settings that changed: %s", ", ".join(names))
+        audit.changed(owner or invocation.who, f"settings changed: {', '.join(names)}" + (f" ({file})" if file else ""))
+
+
 def _reload(
     invocation: Invocation,
     run_log: RunLog | None,
@@ -461,7 +474,7 @@ def _reload(
         configure_log(settings.process, invocation.environ, as_json=json_log or None)
         if run_log is not None:
             run_log.attach(settings.process.log_level_run)
-        observer.store.service_settings.keep(given(invocation.environ), time.time())
+        _keep_settings(observer.store, invocation)
         # From here on nothing fails: after an error the former rules stay in force with the former settings.
         observer.rule_files = rule_files
         notifications.settings = notification_settings(settings)

@@ -209,6 +209,8 @@ class Loop:
     _events: Wakes | None = None
     _troubles: tuple[str, ...] = ()
     """What an operator should know, as of the last pass."""
+    _rejected: str = ""
+    """Why the settings that were read last do not hold."""
     _slowed: tuple[str, ...] = ()
     """Why it polls, or polls less often, as last reported."""
     _watched: tuple[int, int] | None = None
@@ -370,7 +372,8 @@ class Loop:
                 log.warning(trouble)
         if before and not found:
             log.info("Grid Engine is observed as usual again")
-        self._troubles = (*self._slowed, *self._report_advice(), *failed_threads())
+        rejected = (self._rejected,) if self._rejected else ()
+        self._troubles = (*rejected, *self._slowed, *self._report_advice(), *failed_threads())
 
     def _report_advice(self) -> list[str]:
         """What the provider cannot say now; each source is logged when that begins, and when it is over."""
@@ -568,7 +571,9 @@ class Loop:
             self.observer.policy, self.poll = self.reload()
         except AutoscalerError as error:
             log.error("the former settings stay in force: %s", error)  # noqa: TRY400 - a sentence, no traceback
+            self._rejected = f"the settings were read again and are refused, so the former ones stay in force: {error}"
             return
+        self._rejected = ""
         log.info("the changed settings apply now")
 
     def offered(self) -> frozenset[str]:

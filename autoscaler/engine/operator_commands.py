@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from autoscaler import audit
 from autoscaler.core.model.fleet import FailureKind
 from autoscaler.errors import NotFound, SettingsError
 from autoscaler.store.overrides import LogLevel, Verb
@@ -49,11 +50,20 @@ class Stored:
 
 
 def carry_out(store: Store, command: OperatorCommand, *, who: str, at: float) -> Stored:
-    """Store it. Raises NotFound for a host that is no worker, SettingsError for a command without its host."""
+    """Store it, and tell the system's log. Raises NotFound for a host that is no worker, SettingsError for a command
+    without its host.
+    """
     if (command.verb in OF_WORKERS) != bool(command.host) or (command.undo and not command.host):
         raise SettingsError(f"{command.verb}: only {' and '.join(OF_WORKERS)} take a host and --undo, and need a host")
     if (command.verb is Verb.LOG_LEVEL) != (command.level is not None):
         raise SettingsError(f"{command.verb}: only {Verb.LOG_LEVEL} takes a level, and needs one")
+    stored = _stored(store, command, who, at)
+    if stored.changed:
+        audit.changed(who, f"{command}: {stored.message}")
+    return stored
+
+
+def _stored(store: Store, command: OperatorCommand, who: str, at: float) -> Stored:
     with store.database.transaction():
         match command.verb:
             case Verb.PAUSE:

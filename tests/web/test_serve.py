@@ -132,10 +132,13 @@ def test_serve_passwd_adds_a_user_and_stores_no_password(environment: dict[str, 
     )
 
 
-def test_serve_does_not_start_without_a_user(environment: dict[str, str]) -> None:
+def test_serve_starts_without_a_user_and_one_who_is_made_later_logs_in_at_once(environment: dict[str, str]) -> None:
+    """The unit is enabled before anybody has a password, and would not start again by itself."""
     (Path(environment["CP_CAP_AUTOSCALE_WORKDIR"]) / "http-passwords").unlink()
-    done = run(environment, "serve")
-    assert (done.returncode, "serve passwd USER" in done.stderr) == (2, True)
+    with serving(environment) as (_, client):
+        refused = client.get("status").status_code
+        assert run(environment, "serve", "passwd", USER, stdin=f"{PASSWORD}\n").returncode == 0
+        assert (refused, client.get("status").status_code) == (401, 200)
 
 
 @pytest.mark.thorough
