@@ -15,6 +15,7 @@ from tests.grid_engine.waiting import Shown, Until
 
 pytestmark = pytest.mark.skipif(cannot_boot() is not None, reason=cannot_boot() or "")
 SERVICE, SERVE = "sge-autoscaler.service", "sge-autoscaler-serve.service"
+PORTS = "sge-autoscaler-serve.socket"
 HELPER = ("sge-autoscaler-hosts.socket", "sge-autoscaler-hosts@.service")
 SETTINGS = {
     "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "c5.large",
@@ -74,8 +75,9 @@ def test_the_service_launches_enrols_and_removes_workers_without_root(
     show_on_failure["the service"] = lambda: machine.log_text(SERVICE)
     with played_cloud(cell, "aws") as cloud:
         at = {"CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:8651"}
-        install(machine, SERVICE, SERVE, *HELPER, environment={**cloud.environment, **at})
+        install(machine, SERVICE, SERVE, PORTS, *HELPER, environment={**cloud.environment, **at})
         machine.start(HELPER[0])
+        machine.start(PORTS)
         job = cell.submit("-b", "y", "-j", "y", "hostname")
         machine.start(SERVICE)
         until(lambda: "exit_status  0" in cell.runner(("qacct", "-j", job), timeout=60.0).stdout.decode(), 60)
@@ -92,7 +94,10 @@ def test_the_service_launches_enrols_and_removes_workers_without_root(
         until(lambda: "paused" in machine.log_text(SERVICE), 30)
         owners = machine.out("find", "/var/lib/sge-autoscaler", "/run/sge-autoscaler", "-printf", "%u\n").split()
         sockets = machine.out("find", "/run/sge-autoscaler", "-name", "*.sock").split()
-        machine.out("systemctl", "stop", SERVICE, SERVE)
+        machine.out("systemctl", "kill", "--signal=SIGKILL", "--kill-whom=main", SERVE)
+        held = machine.out("cat", "/proc/net/tcp")
+        machine.out("systemctl", "stop", SERVICE, SERVE, PORTS)
+    assert "0100007F:21CB 00000000:0000 0A" in held, "nobody else can listen at 8651 while the service restarts"
     output = machine.log_text(SERVICE)
     assert [
         word in output for word in ("launching 1 c5.large", "enrolling ip-", "removing ip-", "terminating ip-")
