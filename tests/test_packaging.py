@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
+import zipfile
 from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
@@ -11,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from bench.changed import module_of
+from installers.sources import export
+from installers.wheel import build_wheel
 
 ROOT = Path(__file__).parents[1]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -45,6 +49,21 @@ def test_every_file_in_conf_is_package_data() -> None:
     carried = {path for pattern in patterns for path in conf.glob(pattern)}
     present = {path for path in conf.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}}
     assert present - carried == set()
+
+
+@pytest.mark.thorough
+def test_the_wheel_is_the_same_wherever_it_is_built_and_has_one_top_level_package(tmp_path: Path) -> None:
+    built = []
+    for place, umask in (("a", 0o22), ("another/folder", 0o77)):
+        before = os.umask(umask)
+        try:
+            sources = export(ROOT, tmp_path / place / "sources")
+            built.append(build_wheel(sources, tmp_path / place / "wheels", epoch=1_700_000_000))
+        finally:
+            os.umask(before)
+    assert built[0].read_bytes() == built[1].read_bytes()
+    packages = {name.partition("/")[0] for name in zipfile.ZipFile(built[0]).namelist()}
+    assert {name for name in packages if not name.endswith((".data", ".dist-info"))} == {"autoscaler"}
 
 
 def test_providers_are_found_by_name() -> None:
