@@ -81,8 +81,11 @@ def _assemble(tree: Element, first: dict[str, str], clock: Clock, plain: bool) -
         slots_max=most,
         pe=pe,
         # The request is the element's text; `resource_contribution` is what it adds to the urgency.
-        hard=tuple(sorted({e.get("name", ""): words(e) for e in tree.iter("hard_request")}.items())),
-        queues=_names(tree, "hard_req_queue"),
+        hard=_requests(tree, "hard_request"),
+        master_hard=_requests(tree, "master_hard_request"),
+        slave_hard=_requests(tree, "slave_hard_request"),
+        # Where only the master task may be elsewhere, `master_queues` say where.
+        queues=_names(tree, "hard_req_queue") or _names(tree, "slave_hard_req_queue"),
         master_queues=_names(tree, "master_hard_req_queue"),
         owner=first.get("JB_owner", ""),
         # 8.1.9 leaves out the project unless qstat has -ext.
@@ -115,6 +118,10 @@ def _requested_pe(tree: Element, slots: int) -> tuple[str | None, int, int]:
     text = words(requested)
     least, most = read_slot_range(text) if text else (max(slots, 1), max(slots, 1))
     return requested.get("name") or "*", least, most
+
+
+def _requests(tree: Element, tag: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted({e.get("name", ""): words(e) for e in tree.iter(tag)}.items()))
 
 
 def _names(tree: Element, tag: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.constraints.rule_words import strange_names
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.reasons import Code
+from autoscaler.core.placement.constraint_effects import complexes_given
 from autoscaler.engine.notifications import unusable_services
 from autoscaler.errors import AutoscalerError
 from autoscaler.plain_text import plain
@@ -42,9 +43,10 @@ from autoscaler.sge.admin import Administrator
 from autoscaler.sge.checks import Finding, Level, check_all
 from autoscaler.sge.cluster import context_allowed
 from autoscaler.sge.complex_table import read_complexes
+from autoscaler.sge.consumable_check import consumable_finding
 from autoscaler.sge.events import find_qevent
 from autoscaler.sge.facts import TIMEOUT, gather
-from autoscaler.sge.qconf import read_names
+from autoscaler.sge.qconf import read_assignments, read_attributes, read_names, read_queue
 from autoscaler.sge.queue_check import queue_finding
 from autoscaler.sge.reading import read_configuration
 from autoscaler.store.lock import lock_directory
@@ -87,6 +89,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         *provider_findings(invocation),
         *type_findings(invocation),
         *rule_findings(invocation),
+        *consumable_findings(invocation),
         *launch_findings(invocation),
         *set_aside_findings(invocation),
     )
@@ -270,6 +273,21 @@ def rule_findings(invocation: Invocation) -> tuple[Finding, ...]:
                 "rules", Level.WARN, f"Grid Engine does not answer, so the names in the file are not checked: {error}"
             ),
         )
+
+
+def consumable_findings(invocation: Invocation) -> tuple[Finding, ...]:
+    """Consumables that workers are not given. If something cannot be read, another finding reports it."""
+    grid_engine = Administrator(invocation.runner, timeout=TIMEOUT)
+    with contextlib.suppress(AutoscalerError, ValueError, KeyError):
+        policy = invocation.policy
+        queues = [read_queue(grid_engine.show("-sq", name)) for name in {array.queue for array in policy.node_arrays}]
+        shared = read_assignments(read_attributes(grid_engine.show("-se", "global")).get("complex_values", ""))
+        process = invocation.settings.process
+        rules = RuleFiles.load(process.rules, process.vm_sizes, group=process.trusted_group).rules()
+        elsewhere = (*shared, *(name for queue in queues for name in queue.complex_values))
+        complexes = read_complexes(grid_engine.show("-sc"))
+        return (consumable_finding(complexes, policy.node_arrays, elsewhere, complexes_given(rules)),)
+    return ()
 
 
 def launch_findings(invocation: Invocation) -> tuple[Finding, ...]:

@@ -38,6 +38,8 @@ class Alike:
             self._that_matter(ask.hard),
             ask.queues,
             ask.master_queues,
+            ask.master_hard,
+            ask.slave_hard,
             ask.ckpt,
         )
         return self._numbers.setdefault(request, len(self._numbers))

@@ -116,7 +116,7 @@ class RequestReader:
 
     def read(self, ask: JobRequest) -> ReadRequest | Reason:
         """The demand of one task of this category, or why such tasks do not count."""
-        resources = self._resources(ask.hard)
+        resources = self._all_resources(ask)
         if isinstance(resources, Reason):
             return resources
         candidates, pins = self._named_queues(ask, resources)
@@ -178,6 +178,27 @@ class RequestReader:
         )
 
     # -- resources ---------------------------------------------------------------------------------------
+
+    def _all_resources(self, ask: JobRequest) -> _Resources | Reason:
+        """Requests of every scope. Those for all tasks but the master's count for each slot, and what the master task
+        requests beyond that once a job; what is no amount must be met on every host: a launch brings hosts of one type.
+        """
+        if not (ask.slave_hard or ask.master_hard):
+            return self._resources(ask.hard)
+        others = self._resources(tuple({**dict(ask.hard), **dict(ask.slave_hard)}.items()))
+        master = self._resources(ask.master_hard)
+        if isinstance(others, Reason) or isinstance(master, Reason):
+            return others if isinstance(others, Reason) else master
+        # The slot of the master task holds what each slot holds already.
+        more = {name: value - others.per_slot.get(name, 0) for name, value in master.per_slot.items()}
+        once = {**{name: value for name, value in more.items() if value > 0}, **master.per_job, **master.once_a_host}
+        others.per_job = {**others.per_job, **{name: once[name] + others.per_job.get(name, 0) for name in once}}
+        others.properties += master.properties
+        others.limits += master.limits
+        others.hosts += master.hosts
+        others.queues += master.queues
+        others.exclusive |= master.exclusive
+        return others
 
     def _resources(self, hard: Iterable[tuple[str, str]]) -> _Resources | Reason:
         found = _Resources()

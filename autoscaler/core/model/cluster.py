@@ -247,6 +247,10 @@ class JobRequest:
     queues: tuple[str, ...] = ()
     """Hard queue requests, perhaps with wildcards or `@host`."""
     master_queues: tuple[str, ...] = ()
+    master_hard: tuple[tuple[str, str], ...] = ()
+    """Requests for the master task alone (`-scope master -l`, Open Cluster Scheduler from 9.1 on)."""
+    slave_hard: tuple[tuple[str, str], ...] = ()
+    """Requests for all other tasks (`-scope slave -l`)."""
     owner: str = ""
     project: str | None = None
     """None: it has none, or the listing does not show it; if it matters, `access` fills it in from `qstat -j`."""
