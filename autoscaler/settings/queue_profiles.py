@@ -28,6 +28,8 @@ MAIN = "main.q"
 _PREFIX = "CP_CAP_"
 _SUFFIXED = re.compile(r"(?P<name>CP_CAP_(?:SGE|AUTOSCALE)(?:_\D+)*)_(?P<suffix>\d{1,9})")
 """As the launcher tells the variables of a suffixed queue."""
+LONGEST = 9
+"""Digits of the number of a queue."""
 _YES = ("true", "yes", "on", "1", "t", "y")
 _OF_QUEUE, _OF_PROCESS = frozenset(rows(QueueSettings)), frozenset(rows(Process))
 _OWN = frozenset((DRY_RUN, VERBOSE, POLL, AUTOSCALE, "CP_CAP_AUTOSCALE_DRY_INIT", DISABLE_DEFAULT))
@@ -109,7 +111,7 @@ def numbered(profiles: Sequence[Profile], known: Mapping[str, str]) -> dict[str,
         if profile.queue in numbers:
             continue
         suffix = _in_run(profile)
-        if suffix is None:
+        if suffix is None or len(suffix) > LONGEST:  # `sge create` numbers by the time
             plain = profile.queue == MAIN or profile.settings.get(GROUP) == "@allhosts"
             suffix = "" if plain else str(1000 + crc32(profile.queue.encode()) % 9_000_000)
         while suffix in numbers.values():

@@ -24,7 +24,7 @@ AUTOSCALE, DRY_RUN = "CP_CAP_AUTOSCALE", "CP_CAP_AUTOSCALE_DRY_RUN"
 DISABLE_DEFAULT = "CP_CAP_SGE_DISABLE_DEFAULT_QUEUE"
 _NAME, _GROUP = "CP_CAP_SGE_QUEUE_NAME", "CP_CAP_SGE_HOSTLIST_NAME"
 _TYPE, _HYBRID, _FAMILY = (f"CP_CAP_AUTOSCALE_{each}" for each in ("INSTANCE_TYPE", "HYBRID", "HYBRID_FAMILY"))
-_SWITCH = re.compile(rf"(?P<name>{AUTOSCALE}|{DRY_RUN})_(?P<suffix>[1-9]\d{0, 8})")
+_SWITCH = re.compile(rf"(?P<name>{AUTOSCALE}|{DRY_RUN})_(?P<suffix>[1-9]\d{{0,8}})")
 _BOOLEAN = TypeAdapter(bool)
 
 Sections = dict[str, dict[str, str]]

@@ -115,6 +115,12 @@ def test_a_queue_keeps_its_number() -> None:
     assert numbered([created, profile(MAIN)], {})["new.q"] == numbers["new.q"], "also where nothing is remembered"
 
 
+def test_a_queue_that_the_platforms_tool_numbers_by_the_time_has_a_shorter_number() -> None:
+    created = profile({**SECOND, "CP_CAP_SGE_QUEUE_NAME": "new.q"}, {"CP_CAP_SGE_QUEUE_NAME_1795861234": "new.q"})
+    (queue,) = loaded(created).queues.values()
+    assert queue.queue == "new.q"
+
+
 def test_two_queues_named_alike_have_numbers_of_their_own() -> None:
     first, second = profile(MAIN), profile(MAIN, {"CP_CAP_SGE_QUEUE_NAME": "other.q"})
     assert sorted(numbered([first, second], {}).values()) == ["", "1001"]
