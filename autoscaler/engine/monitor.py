@@ -14,8 +14,8 @@ from autoscaler.store.samples import SampleTable
 
 @dataclass(slots=True)
 class Monitor:
-    """One for the life of a process. Its last observation does not reach the next process: the time in between is
-    unknown.
+    """One for the life of a process. The state of the last observation holds for the next process as well, for as long
+    as it would for this one: machines cost also while no process runs.
     """
 
     table: SampleTable
@@ -31,8 +31,13 @@ class Monitor:
         if last is not None:
             begun = starts(last.cluster, last.sample.at, last.runs, runs, last.able_since)
             self.table.add(last.sample, snapshot.now, begun)
+        elif (before := self.table.last()) is not None:
+            self.table.add(before, snapshot.now)
+            if self.on_sample is not None:
+                self.on_sample(before, Starts())
         sample = sample_of(snapshot, plan, observed, runs)
         self._last = _LastPass(sample, snapshot.cluster, runs, plan.memory.able_since)
+        self.table.keep_last(sample)
         if self.on_sample is not None:
             self.on_sample(sample, begun)
 

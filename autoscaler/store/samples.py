@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autoscaler.core.outcome.sample import ARRAY_MEANS, MEANS, MOSTS, SUMS, ArraySample, Sample, Starts
+from autoscaler.store import encoding
 from autoscaler.store.database import Migration, Table
 
 
@@ -55,6 +56,7 @@ TABLES: Migration = (
         PRIMARY KEY (resolution, at, node_array)
     ) STRICT, WITHOUT ROWID
     """,
+    "CREATE TABLE last_sample (only INTEGER PRIMARY KEY CHECK (only = 1), sample TEXT NOT NULL) STRICT",
 )
 
 
@@ -98,6 +100,15 @@ class SampleTable(Table):
             self._database.execute_many(_ADD, rows)
             if array_rows:
                 self._database.execute_many(_ADD_ARRAY, array_rows)
+
+    def keep_last(self, sample: Sample) -> None:
+        """The state that holds from now on, also for a process that goes on with it."""
+        self._database.keep_only("last_sample", sample=encoding.write(sample))
+
+    def last(self) -> Sample | None:
+        """The state of the last observation, of whatever process."""
+        row = self._database.row("SELECT sample FROM last_sample")
+        return None if row is None else encoding.read(row["sample"], Sample)
 
     def between(self, since: float, until: float, *, now: float, seconds: int | None = None) -> tuple[Sample, ...]:
         """The known samples of this time, oldest first, in the finest rows that still reach back so far, or in those of
