@@ -59,7 +59,7 @@ from autoscaler.errors import (
 from autoscaler.garbage import FreedMemory
 from autoscaler.providers.interface import Operates
 from autoscaler.report.observed_plan import ObservedPlan
-from autoscaler.report.wording import few
+from autoscaler.report.wording import few, text
 from autoscaler.store.history import COST_KEPT
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.observations import LastObservation, last_observation
@@ -265,7 +265,7 @@ class Loop:
         if self.names is not None:
             self.names(snapshot.fleet.workers)
         journalled = self.store.accept(
-            plan, pass_number=plan.memory.passes, at=snapshot.now, overrides=snapshot.overrides
+            plan, pass_number=plan.memory.passes, at=snapshot.now, overrides=snapshot.overrides, worded=text
         )
         outcomes = self.actor.act(journalled, snapshot.fleet.workers, carry_on=lambda: not self._stop)
         grace = self.observer.policy.order_grace

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Reason
 from autoscaler.core.snapshot import Plan
-from autoscaler.report.wording import text
 from autoscaler.store import (
     auto_stops,
     events,
@@ -56,6 +56,10 @@ it is released, they are only ever appended to.
 """
 
 
+def _code(reason: Reason) -> str:
+    return reason.code.value
+
+
 def _new_id() -> str:
     return uuid.uuid4().hex
 
@@ -96,17 +100,24 @@ class Store:
         return cls(Database.open(path, MIGRATIONS, migrate=migrate))
 
     def accept(
-        self, plan: Plan, *, pass_number: int, at: float, overrides: Overrides | None = None
+        self,
+        plan: Plan,
+        *,
+        pass_number: int,
+        at: float,
+        overrides: Overrides | None = None,
+        worded: Callable[[Reason], str] = _code,
     ) -> tuple[Journalled, ...]:
         """Make a plan's memory, answers, actions and orders durable in one transaction: only what this returns may
-        begin. `overrides`: those that it was made with, which take effect.
+        begin. `overrides`: those that it was made with, which take effect. `worded`: what people read of a
+        reason.
         """
         with self.database.transaction():
             self.memory.save(plan.memory, at)
             if overrides is not None:
                 self.overrides.took_effect(overrides)
             self.auto_stops.answer_all(plan.auto_stops, at)
-            self.node_operations.refuse({each: text(reason) for each, reason in plan.refused_operations.items()}, at)
+            self.node_operations.refuse({each: worded(reason) for each, reason in plan.refused_operations.items()}, at)
             for failure in plan.failures:
                 self.journal.fail(failure, worker_id=failure.worker_id or None)
             return self.journal.begin(plan.actions, pass_number=pass_number, at=at, new_id=self._new_id)
