@@ -18,6 +18,7 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.policies import registry as policies
 from autoscaler.providers import registry
 from autoscaler.providers.settings import main_names
+from autoscaler.settings import load_settings
 from autoscaler.settings.pages import generated
 
 ROOT = Path(__file__).parents[1]
@@ -314,3 +315,14 @@ def test_a_missing_function_or_file_is_detected() -> None:
     }
     assert names_named("the `Loop`\n(`autoscaler/engine/loop.py`)") == [("Loop", "autoscaler/engine/loop.py")]
     assert not is_defined("autoscaler/engine/loop.py", "Ring")
+
+
+def test_the_first_settings_of_the_guide_can_be_used_as_they_are(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(# /etc/sge-autoscaler\.toml\n.*?)```", page, re.DOTALL)
+    (tmp_path / "settings.toml").write_text(block)
+    settings = load_settings({}, tmp_path / "settings.toml", known_prefixes=registry.known_prefixes)
+    assert (
+        registry.load(settings.process.provider or "", settings.for_provider({}), "cell").name
+        == settings.process.provider
+    )

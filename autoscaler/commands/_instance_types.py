@@ -8,6 +8,8 @@ from concurrent.futures import wait
 
 from autoscaler.background import on_thread
 from autoscaler.core.model.fleet import Bucket
+from autoscaler.core.policy import Limits
+from autoscaler.core.requests.instance_types import allowed_types
 from autoscaler.errors import NotObservable
 from autoscaler.providers.interface import Provider
 from autoscaler.settings import Settings
@@ -64,6 +66,44 @@ def no_type_fits(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str]
                 f"{name} = {cap}: no type of family {array.family or own} has so few cores; the smallest, "
                 f"{types[least]}, has {least}"
             )
+
+
+def beyond_limits(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str]:
+    """For each queue of whose types none can ever be launched: one worker alone is beyond a limit."""
+    if refusal(buckets):
+        return
+    for suffix, queue in settings.queues.items():
+        array = node_array_policy(queue, suffix, settings.process)
+        types = allowed_types(array, buckets)
+        found = {
+            bucket.key: _beyond(bucket, array.limits, suffix)
+            for bucket in buckets
+            if array.takes(bucket.key) and bucket.type.name in types and bucket.key.price_type in array.price_types
+        }
+        if found and all(found.values()):
+            key, why = min(found.items())
+            others = len({each.instance_type for each in found}) - 1
+            more = f", and {others} other type{'s' * (others > 1)} are beyond a limit, too" if others else ""
+            yield f"{array_name(suffix)} can never launch anything: {key.instance_type} {why}{more}"
+
+
+def _beyond(bucket: Bucket, limits: Limits, suffix: str) -> str:
+    """Why not even one worker of this bucket is allowed; '' if one is."""
+    own, cores, price = f"_{suffix}" if suffix else "", bucket.type.vcpus, bucket.price_per_hour
+    for name, most in (
+        (f"CP_CAP_AUTOSCALE_MAX_CORES{own}", limits.max_cores),
+        ("CP_CAP_AUTOSCALE_TOTAL_CORES", limits.total_cores),
+    ):
+        if most is not None and cores > most:
+            return f"has {cores} cores, and {name} allows {most}"
+    for name, cap in (
+        (f"CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR{own}", limits.max_price_per_hour),
+        ("CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR", limits.total_price_per_hour),
+    ):
+        if cap is not None and (price is None or price > cap):
+            costs = "has no known price" if price is None else f"costs {price:g} {limits.currency} an hour"
+            return f"{costs}, and {name} allows {cap:g}"
+    return ""
 
 
 def offers_in_time(provider: Provider) -> tuple[Bucket, ...]:

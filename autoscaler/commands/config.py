@@ -17,7 +17,7 @@ from rich.table import Table
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.commands import _import
-from autoscaler.commands._instance_types import no_type_fits, offers_in_time, refusal, unknown_types
+from autoscaler.commands._instance_types import beyond_limits, no_type_fits, offers_in_time, refusal, unknown_types
 from autoscaler.commands._output import echo, json_option, print_json, print_result
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
@@ -229,7 +229,11 @@ def _wrong_types(settings: Settings, notes: list[str]) -> list[str]:
         offers = offers_in_time(provider)
         if problem := refusal(offers):
             notes.append(f"provider {settings.process.provider} gives no machines with these settings: {problem}")
-        return [*unknown_types(settings, offers), *no_type_fits(settings, offers)]
+        return [
+            *unknown_types(settings, offers),
+            *no_type_fits(settings, offers),
+            *beyond_limits(settings, offers),
+        ]
     except AutoscalerError as error:
         notes.append(f"provider {settings.process.provider} cannot be asked for its instance types here: {error}")
         return []

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from autoscaler.commands._account import cannot_read, program_files, unreadable_to
-from autoscaler.commands._instance_types import no_type_fits, offers_in_time, unknown_types
+from autoscaler.commands._instance_types import beyond_limits, no_type_fits, offers_in_time, unknown_types
 from autoscaler.commands._network_findings import network_findings
 from autoscaler.commands._output import json_option
 from autoscaler.commands.context import Invocation
@@ -234,7 +234,7 @@ def type_findings(invocation: Invocation) -> tuple[Finding, ...]:
         if unset and settings.process.provider is not None:
             return tuple(Finding("instance types", Level.FAIL, problem) for problem in unset)
         offers = offers_in_time(invocation.provider())
-        unknown = (*unknown_types(settings, offers), *no_type_fits(settings, offers))
+        unknown = (*unknown_types(settings, offers), *no_type_fits(settings, offers), *beyond_limits(settings, offers))
     except AutoscalerError:
         return ()  # the finding of the provider reports it
     remedy = "`sge-autoscaler buckets --all` lists the instance types that there are"

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from autoscaler.commands import _instance_types
-from autoscaler.commands._instance_types import offers_in_time, unknown_types
+from autoscaler.commands._instance_types import beyond_limits, offers_in_time, unknown_types
 from autoscaler.commands.config import command
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.doctor import type_findings
@@ -149,3 +149,33 @@ def test_a_provider_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(NotObservable, match=r"no answer within 0\.05 s"):
         offers_in_time(a_fake())
     never.set()
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    (
+        (
+            {"INSTANCE_TYPE": "m5.4xlarge", "MAX_CORES": "8"},
+            "execute can never launch anything: m5.4xlarge has 16 cores, and CP_CAP_AUTOSCALE_MAX_CORES allows 8",
+        ),
+        (
+            {"INSTANCE_TYPE": "m5.4xlarge", "TOTAL_CORES": "8"},
+            "execute can never launch anything: m5.4xlarge has 16 cores, and CP_CAP_AUTOSCALE_TOTAL_CORES allows 8",
+        ),
+        (
+            {"INSTANCE_TYPE": "m5.4xlarge", "MAX_PRICE_PER_HOUR": "0.01"},
+            " an hour, and CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR allows 0.01",
+        ),
+        (
+            {"INSTANCE_TYPE": "m5.large", "HYBRID": "true", "HYBRID_FAMILY": "m5", "MAX_CORES": "1"},
+            "other types are beyond a limit, too",
+        ),
+        ({"INSTANCE_TYPE": "m5.large", "HYBRID": "true", "HYBRID_FAMILY": "m5", "MAX_CORES": "4"}, ""),
+        ({"INSTANCE_TYPE": "m5.4xlarge", "MAX_CORES": "16"}, ""),
+    ),
+    ids=("cores", "total cores", "price", "every type of a family", "some types of a family", "exactly"),
+)
+def test_types_of_which_not_one_worker_is_allowed_are_reported(environ: dict[str, str], message: str) -> None:
+    settings = load_settings({**FAKE, **{f"CP_CAP_AUTOSCALE_{name}": value for name, value in environ.items()}})
+    found = list(beyond_limits(settings, a_fake().buckets()))
+    assert (len(found), message in "".join(found)) == (bool(message), True)
