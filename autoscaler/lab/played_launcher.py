@@ -23,6 +23,8 @@ from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
 
 STEP = 0.1
+LOCKS = Path("/run/sge-autoscaler")
+"""Where the shim keeps locks, of each cell by its SGE_ROOT."""
 COMMON = {
     "CP_CAP_SGE_QUEUE_NAME": "main.q",
     "CP_CAP_SGE_HOSTLIST_NAME": "@allhosts",
@@ -223,6 +225,8 @@ class Launcher:
                         os.kill(pid, number)
                 if _soon(lambda: not any(map(self.pids, queues)), 60.0):
                     break
+            for lock in ("choosing", "ours", "platform"):  # the shim's
+                (LOCKS / f"{lock}{self.cell.root}-default".replace("/", "-")).unlink(missing_ok=True)
 
     def _all(self) -> list[Path]:
         return sorted(self.profiles.glob("sge_profile_*_queue.sh"))
