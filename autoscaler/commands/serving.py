@@ -44,6 +44,7 @@ from autoscaler.engine.notifications import Notifications, NotificationSettings
 from autoscaler.engine.observe import Observer
 from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.engine.qmaster_guard import QmasterGuard
+from autoscaler.engine.steady_clock import SteadyClock
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.engine.worker_values import configuration_of
@@ -142,14 +143,16 @@ def serving(invocation: Invocation, *, json_log: bool = False, around: Around | 
         meter = Meter(store.measures, invocation.oldest_price, elsewhere.add)
         guard = QmasterGuard(invocation.runner, on_command=meter.command)
         lease = None if dry_run else stack.enter_context(_lease(invocation, wakeup))
-        context = _execution_context(invocation, store, provider, guard)
+        clock = SteadyClock(store)
+        context = replace(_execution_context(invocation, store, provider, guard), clock=clock)
         if lease is not None:
             context = replace(context, may_act=lease.check)
         accounting = invocation.common / "accounting"
         observer = _guarded_observer(invocation, store, provider, guard, wakeup)
+        observer.clock = clock
         reporter = PassReporter(store, settings.process.verbose, invocation.zone, silent=around is not None)
         log_level = LogLevelOverride(store.overrides, reporter, settings.process)
-        notifications = _notifications(invocation, store)
+        notifications = _notifications(invocation, store, clock)
         stack.callback(notifications.close)
         yield Loop(
             observer=observer,
@@ -164,7 +167,7 @@ def serving(invocation: Invocation, *, json_log: bool = False, around: Around | 
             dry_run=dry_run,
             reload=_reload(invocation, run_log, observer, notifications, log_level, json_log=json_log),
             admissions=_admissions(invocation),
-            health=HealthChecks(invocation.runner, store.health, time.time, on_sick=wakeup.ring).begin,
+            health=HealthChecks(invocation.runner, store.health, clock, on_sick=wakeup.ring).begin,
             monitor=Monitor(store.samples, meter.sampled).note,
             meter=meter,
             events=EventKeeper(store.events, accounting).note,
@@ -247,13 +250,13 @@ def notification_settings(settings: Settings) -> NotificationSettings:
     )
 
 
-def _notifications(invocation: Invocation, store: Store) -> Notifications:
+def _notifications(invocation: Invocation, store: Store, clock: Callable[[], float]) -> Notifications:
     return Notifications(
         store.notifications,
         SystemRunner(),
         invocation.cell.title,
         notification_settings(invocation.settings),
-        time.time,
+        clock,
         invocation.oldest_price,
         invocation.zone,
     )

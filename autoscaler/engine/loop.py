@@ -44,6 +44,7 @@ from autoscaler.engine.fulfil import Fulfilment
 from autoscaler.engine.notifications import Notifications
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.place import place_of
+from autoscaler.engine.steady_clock import SteadyClock
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.unseen import RELEASED, may_still_come, unseen
 from autoscaler.engine.wakeup import Wakeup
@@ -283,6 +284,8 @@ class Loop:
         reported = [worker_id for worker_id, note in plan.memory.workers.items() if note.joined_at is not None]
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         with self.store.database.transaction():
+            if isinstance(self.observer.clock, SteadyClock):
+                self.observer.clock.keep()
             slots = {worker.worker.id: count for worker in observed.known if (count := slots_of(worker.host))}
             ordered_for = {worker_id: note.ordered_for for worker_id, note in plan.memory.workers.items()}
             self.store.history.note_workers(

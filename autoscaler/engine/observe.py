@@ -30,6 +30,7 @@ from autoscaler.core.requests.array_timeouts import under
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.spending import SpendingReader
+from autoscaler.engine.steady_clock import SteadyClock
 from autoscaler.errors import NotObservable, ProviderNotObservable
 from autoscaler.process import Runner
 from autoscaler.providers.advice import Advice
@@ -126,6 +127,8 @@ class Observer:
 
     def observe(self) -> Observation:
         """Observe once. Raises NotObservable if any part cannot be read, or all of it took too long."""
+        if isinstance(self.clock, SteadyClock):
+            self.clock.adjust()
         began, now = self.stopwatch(), self.clock()
         # A clock that was set back must not put a command before what the last pass knew.
         overrides = self.store.overrides.load(max(now, self.store.memory.saved_at + 0.001))

@@ -10,9 +10,11 @@ from pathlib import Path
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Reason
+from autoscaler.core.model.time_steps import moved
 from autoscaler.core.snapshot import Plan
 from autoscaler.store import (
     auto_stops,
+    clock,
     events,
     evidence,
     history,
@@ -49,6 +51,7 @@ SCHEMA_1: Migration = (
     *measures.TABLE,
     *notifications.TABLES,
     *usages.TABLES,
+    *clock.TABLE,
 )
 MIGRATIONS: tuple[Migration, ...] = (SCHEMA_1,)
 """In order; the file's `user_version` is the number of those that were applied. They count from the first package: once
@@ -70,6 +73,7 @@ class Store:
     def __init__(self, database: Database, new_id: Callable[[], str] = _new_id) -> None:
         self.database = database
         self.memory = memory.MemoryTable(database)
+        self.clock = clock.ClockTable(database)
         self.journal = journal.Journal(database)
         self.history = history.History(database)
         self.service_settings = service_settings.ServiceSettings(database)
@@ -121,6 +125,15 @@ class Store:
             for failure in plan.failures:
                 self.journal.fail(failure, worker_id=failure.worker_id or None)
             return self.journal.begin(plan.actions, pass_number=pass_number, at=at, new_id=self._new_id)
+
+    def move_times(self, step: float, now: clock.Reading) -> None:
+        """Move every time of our own clock by so many seconds, because that clock was set by them."""
+        with self.database.transaction():
+            known, saved_at = self.memory.load(), self.memory.saved_at
+            if saved_at:
+                self.memory.save(moved(known, step), saved_at)
+            self.clock.move_times(step)
+            self.clock.keep(now)
 
     def sweep(self, at: float) -> None:
         """At start, by the only process that acts: end the actions that an earlier one left begun and whose result is

@@ -169,7 +169,9 @@ def a_machine(
     note: WorkerNote | None = None,
     **worker: Any,
 ) -> AWorker:
-    """A machine that is not an execution host (yet, or any more)."""
+    """A machine that is not an execution host (yet, or any more). Nobody saw it before it was made."""
+    if note is not None and note.first_seen < NOW - age:
+        note = replace(note, first_seen=NOW - age)
     worker_id = worker.pop("id", f"i-{name or 'new'}")
     array = worker.pop("node_array", "execute")
     return AWorker(Worker(worker_id, type_, array, state, NOW - age, name, **worker), None, note)
@@ -196,9 +198,10 @@ def a_worker(
     """
     if states is None:
         states = "d" if mark else ""
+    age = worker.pop("age", 1800.0)
     shown = host or a_host(name, slots=type_.vcpus, used=used, states=states, heard=heard)
     note = WorkerNote(
-        first_seen=LONG_AGO,
+        first_seen=max(LONG_AGO, NOW - age),
         idle_since=None if idle is None else NOW - idle,
         disabled_at=None if mark is None else NOW - disabled,
         disabling=mark,
@@ -208,7 +211,7 @@ def a_worker(
         host=name,
         empty_since=None if empty is None else NOW - empty,
     )
-    made = a_machine(name, type_=type_, age=worker.pop("age", 1800.0), **worker)
+    made = a_machine(name, type_=type_, age=age, **worker)
     return replace(made, host=shown, note=note if known else None)
 
 

@@ -196,9 +196,9 @@ LATE = QueueInstance("late.q", "w1", 2, 0, 0)
 """A queue that has the host besides, enabled."""
 
 
-def joining_with(late: QueueInstance, *, states: str = "d", heard: bool = True, **more: Any) -> AWorker:
-    host = a_host("w1", states=states, heard=heard, more=(late,))
-    return a_worker(host=host, mark=Disabling.ENROL, age=60, heard=heard, **more)
+def joining_with(late: QueueInstance, *, heard: bool = True, age: float = 60.0, **more: Any) -> AWorker:
+    host = a_host("w1", states="d", heard=heard, more=(late,))
+    return a_worker(host=host, mark=Disabling.ENROL, age=age, heard=heard, **more)
 
 
 def test_a_queue_that_appears_on_a_joining_worker_is_no_persons_doing() -> None:
@@ -207,10 +207,8 @@ def test_a_queue_that_appears_on_a_joining_worker_is_no_persons_doing() -> None:
 
 
 def test_a_late_worker_with_a_new_queue_is_given_back_like_any_other() -> None:
-    late = joining_with(LATE, heard=False, disabled=900)
-    assert acts(plan(a_snapshot(replace(late, worker=replace(late.worker, created_at=NOW - 900))))) == [
-        ("disable", "w1")
-    ]
+    late = joining_with(LATE, heard=False, age=900, disabled=900)
+    assert acts(plan(a_snapshot(late))) == [("disable", "w1")]
 
 
 def test_a_joining_worker_that_a_person_stops_leaves_although_a_new_queue_is_enabled_there() -> None:

@@ -104,6 +104,7 @@ def start(
     provider: Provider | None = None,
     decide: Callable[[Snapshot], Plan] = plan,
     names: Names | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> Loop:
     """A new process in this cell."""
     runner, provider, store = (
@@ -111,13 +112,14 @@ def start(
         provider or world.provider(),
         store or world.open_store(),
     )
+    clock = clock or world.clock
     execution_context = ExecutionContext(
         Administrator(runner),
         provider,
         store,
         TAG,
         lambda array: f"join {array}",
-        world.clock,
+        clock,
         at_once,
         ProbeHosts(runner, names or world.names, world.clock, world.clock),
         Lookup(runner).jobs,
@@ -131,7 +133,7 @@ def start(
         world.policy,
         details_wanted,
         UTC,
-        clock=world.clock,
+        clock=clock,
         stopwatch=world.clock,
         executor=at_once,
     )

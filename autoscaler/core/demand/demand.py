@@ -14,7 +14,7 @@ from types import MappingProxyType
 from autoscaler.core.cost.spending import Whose
 from autoscaler.core.demand import access
 from autoscaler.core.demand.constraint_demand import ConstraintDemand, Entries
-from autoscaler.core.demand.eligibility import CategoryPart, judge
+from autoscaler.core.demand.eligibility import CategoryPart, judge, submitted_ahead
 from autoscaler.core.demand.job_requests import ANY_TIME, ReadRequest, RequestReader
 from autoscaler.core.demand.shared_limits import Place, SharedLimits
 from autoscaler.core.demand.unstarted import kept_from_hosts
@@ -95,6 +95,7 @@ def read_demand(
         closed,
         over_budget,
         hours,
+        submitted_ahead(cluster.job_categories, now),
     )
     found = _LAST.value_of(inputs, lambda: _read(inputs, now))
     if found.depends_on_time:
@@ -118,6 +119,8 @@ class _Inputs:
     over_budget: Mapping[tuple[Whose, str], Reason]
     """Users and projects for whose jobs nothing is launched."""
     hours: OpenHours
+    ahead: bool
+    """Whether jobs were submitted later than now."""
 
 
 _WITHOUT_LOADS = PerObject[ExecutionHost, ExecutionHost]()

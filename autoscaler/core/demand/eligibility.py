@@ -76,11 +76,18 @@ def judge(
     ledger = _Ledger(hosts, memory, details, now, max_array_tasks)
     ledger.priorities = priorities
     whole = zip(job_categories, _WHOLE.each(job_categories, _as_whole), strict=True)
+    ledger.ahead = submitted_ahead(job_categories, now)
     parts = tuple(part for category, all_of_it in whole for part in ledger.split(category, all_of_it))
     return Eligibility(parts, ledger.able_since, tuple(sorted(ledger.unable)), ledger.depends_on_time)
 
 
+def submitted_ahead(job_categories: tuple[JobCategory, ...], now: float) -> bool:
+    """Whether jobs were submitted later than now: Grid Engine's clock is ahead of ours, or one was set."""
+    return any(newest > now for newest in _NEWEST.each(job_categories, lambda category: max(category.submitted)))
+
+
 _WHOLE = PerCategory[CategoryPart]()
+_NEWEST = PerCategory[float]()
 
 
 def _as_whole(category: JobCategory) -> CategoryPart:
@@ -105,6 +112,7 @@ class _Ledger:
         self.able_since: dict[int, float] = {}
         self.unable: set[int] = set()
         self.depends_on_time = False
+        self.ahead = False
         self._hosts = hosts
         self._since = memory.able_since
         self._was_unable = frozenset(memory.unable)
@@ -122,7 +130,13 @@ class _Ledger:
             return (whole,)
         ask = category.ask
         self.depends_on_time |= bool(category.undated)
-        if ask.array or ask.unscheduled or category.undated or not self._remembered.isdisjoint(category.jobs):
+        if (
+            ask.array
+            or ask.unscheduled
+            or category.undated
+            or (self.ahead and max(category.submitted) > self._now)
+            or not self._remembered.isdisjoint(category.jobs)
+        ):
             return self._split_by_job(category)
         return (whole,)
 
@@ -147,7 +161,11 @@ class _Ledger:
             yield CategoryPart(category.ask, tuple(group.jobs), tuple(group.tasks), group.count, group.oldest, reason)
 
     def _able_since(self, job: int, submitted: float) -> float:
-        since = self._now if job in self._was_unable else self._since.get(job, submitted)
+        known = self._since.get(job)
+        if known is not None and known < submitted and job not in self._was_unable:
+            return known  # it was submitted by a clock that is, or was, ahead of ours
+        submitted = min(submitted, self._now)
+        since = self._now if job in self._was_unable else submitted if known is None else known
         start = self._start(job)
         self.depends_on_time |= job in self._was_unable or start is not None
         return start if start is not None and submitted < start <= self._now else max(since, submitted)

@@ -183,7 +183,8 @@ def _on_older_host(seen: WorkerFacts) -> bool:
         return False
     if array is None or note.joined_at is not None or not seen.worker.exists or seen.worker.failure is not None:
         return False
-    return seen.worker.state is MachineState.PENDING or seen.now - seen.worker.created_at < array.boot_timeout
+    since = min(seen.worker.created_at, note.first_seen)
+    return seen.worker.state is MachineState.PENDING or seen.now - since < array.boot_timeout
 
 
 def _name_taken(seen: WorkerFacts) -> bool:
@@ -314,15 +315,15 @@ def _overdue(seen: WorkerFacts) -> bool:
 
 
 def _way_in_began(seen: WorkerFacts) -> float:
-    """Since when it counts as on its way in. If it was late already when it was first seen (the store was lost), its
-    time begins anew: nothing ends at the first observation (rule 8). If it joined before and a person took it out of
-    Grid Engine, its time begins anew too.
+    """Since when it counts as on its way in: since an observation first showed it, by our own clock. After the loss of
+    the store its time begins anew: nothing ends at the first observation (rule 8). If it joined before and a person
+    took it out of Grid Engine, its time begins anew too.
     """
-    note, made = seen.note, seen.worker.created_at
+    note = seen.note
     if note.joined_at is not None:
         begun = note.disabled_at if note.enrolling_since is None else note.enrolling_since
         return begun if begun is not None else seen.now
-    return note.first_seen if seen.array is not None and note.first_seen - made >= seen.array.boot_timeout else made
+    return note.first_seen
 
 
 def _idle(seen: WorkerFacts) -> bool:
