@@ -37,6 +37,7 @@ from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
+from autoscaler.core.workers.settled import SettledWorkers
 from autoscaler.engine.actor import Actor
 from autoscaler.engine.arrivals import Arrivals
 from autoscaler.engine.cost_keeper import slots_of
@@ -230,6 +231,8 @@ class Loop:
     _arrivals: Arrivals = field(default_factory=Arrivals)
     _removed: bool = False
     """Whether the last pass removed a host whose machine is still to be terminated."""
+    _settled: SettledWorkers = field(default_factory=SettledWorkers)
+    """What is reported sees hosts as Grid Engine has them, a plan as rules and queues change them."""
     _fulfilment: Fulfilment = field(init=False)
 
     def __post_init__(self) -> None:
@@ -282,7 +285,9 @@ class Loop:
         """Keep what commands show later (explanations, lifetimes), and end overrides that have been carried out."""
         plan, snapshot = done.plan, readable(done.observation.snapshot)
         reported = [worker_id for worker_id, note in plan.memory.workers.items() if note.joined_at is not None]
-        observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+        observed = observe_workers(
+            snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now, self._settled
+        )
         with self.store.database.transaction():
             if isinstance(self.observer.clock, SteadyClock):
                 self.observer.clock.keep()

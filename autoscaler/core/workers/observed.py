@@ -52,17 +52,22 @@ class ObservedWorkers:
         return (*self.workers, *self.unlisted)
 
 
-def observe_workers(cluster: Cluster, fleet: Fleet, memory: Memory, policy: Policy, now: float) -> ObservedWorkers:
-    """Match machines with hosts and derive every state."""
+def observe_workers(
+    cluster: Cluster, fleet: Fleet, memory: Memory, policy: Policy, now: float, settled: SettledWorkers | None = None
+) -> ObservedWorkers:
+    """Match machines with hosts and derive every state. `settled`: states of the last observation of this caller; a
+    plan's own if not given.
+    """
+    settled = _SETTLED if settled is None else settled
     hosts = Hosts(cluster)
     claims = Claims(hosts, fleet.workers, memory.workers, now - policy.order_grace)
-    observation = _Observation(hosts, claims, fleet, memory, policy, now, cluster)
+    observation = _Observation(hosts, claims, fleet, memory, policy, now, cluster, settled)
     listed = {machine.id for machine in fleet.workers}
     unlisted = {worker_id: note for worker_id, note in memory.workers.items() if worker_id not in listed}
     owners = claims.owners(unlisted)
-    _SETTLED.begin(observation.shared)
+    settled.begin(observation.shared)
     machines = [observation.machine(machine, owners) for machine in fleet.workers]
-    _SETTLED.only(frozenset(listed))
+    settled.only(frozenset(listed))
     gone_missing: dict[str, WorkerNote] = {}
     absent: list[WorkerState] = []
     for worker_id, note in unlisted.items():
@@ -95,6 +100,7 @@ class _Observation:
     policy: Policy
     now: float
     cluster: Cluster
+    settled: SettledWorkers
 
     @cached_property
     def any_reporting(self) -> bool:
@@ -141,7 +147,7 @@ class _Observation:
             state = None if successor is not None else self._settled(worker, host, before)
             if state is None:
                 state = _machine(self, worker, host, before, successor=successor)
-                _SETTLED.keep(state)
+                self.settled.keep(state)
             return state
         owner = owners.get(host.name)
         newer = next((other for other in self.fleet.workers if other.id == owner), None)
@@ -189,7 +195,7 @@ class _Observation:
             return None
         if worker.id in self.noticed or self.claims.handed(host):
             return None
-        return _SETTLED.known(worker, host, before, array, self.ordered_for.get(worker.order_id or "", ()))
+        return self.settled.known(worker, host, before, array, self.ordered_for.get(worker.order_id or "", ()))
 
     @cached_property
     def noticed(self) -> frozenset[str]:
