@@ -320,3 +320,12 @@ def test_interruption_notices_fail_alone_and_are_told(world: World, error: Excep
     before, after = (watching.observe().snapshot.fleet for _ in range(2))
     assert (before.interruptions, after.interruptions) == ((notice,), (notice,))
     assert list(watching.troubles()) == ["fake: interruption notices"]
+
+
+@pytest.mark.parametrize("month", (7, 12))
+def test_the_hour_that_a_change_of_the_clock_repeats_is_read_alike_whatever_was_read_before(
+    berlin: LocalZone, month: int
+) -> None:
+    datetime(2026, month, 1, tzinfo=berlin).timestamp()
+    read = [datetime(2026, 10, 25, 2, 30, tzinfo=berlin, fold=fold).utcoffset() for fold in (0, 1)]
+    assert read == [timedelta(hours=2), timedelta(hours=1)]

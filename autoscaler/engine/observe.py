@@ -310,6 +310,9 @@ class LocalZone(tzinfo):
     def _local(moment: datetime | None) -> time.struct_time:
         if moment is None:
             return time.localtime()
+        fields = (moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second, 0, 0)
+        # In the hour that a change of the clock repeats, mktime(3) answers by what it was asked before.
+        both = {time.mktime((*fields, summer)) for summer in (0, 1)}
+        same = sorted(at for at in both if time.localtime(at)[:6] == fields[:6])
         # -1: mktime(3) finds out itself whether summer time holds then.
-        fields = (moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second, 0, 0, -1)
-        return time.localtime(time.mktime(fields))
+        return time.localtime(same[-1 if moment.fold else 0] if same else time.mktime((*fields, -1)))
