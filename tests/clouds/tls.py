@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import http.client
 import os
 import shutil
@@ -27,6 +28,7 @@ def certificate() -> tuple[Path, Path]:
     if not shutil.which("openssl"):
         pytest.skip("no openssl to make a certificate with")
     folder = Path(tempfile.mkdtemp(prefix="sge-autoscaler-test-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     made, key = folder / "server.pem", folder / "server.key"
     argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     argv += ["-days", "1", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
