@@ -31,6 +31,7 @@ NO_CHILDREN = {
     "autoscaler/lab/private_root.py": "folders of Python that a private root shows",
     "autoscaler/commands/_account.py": "a file whose mode is checked",
     "autoscaler/commands/jetpack.py": "the folder of a shell script",
+    "autoscaler/lab/played_launcher.py": "a launcher that a person plays; it starts its scripts in a private cell",
     "sge/jsv_setup.py": "a Python that Grid Engine starts, with -I -S",
 }
 """Modules that name Python and start none."""
