@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from installers.folder import EXTRAS
-from installers.sources import PLACE, PROGRAM, gzipped, run, version_of
+from installers.sources import PLACE, PROGRAM, gzipped, run, stamp, version_of
 
 CONTROL = Path(__file__).parent / "debian"
 MAINTAINER = "sge-autoscaler maintainers <maintainers@sge-autoscaler.invalid>"
 SYSTEM = "/usr/lib/systemd/system"
+LIBC = "libc6 (>= 2.17)"
 WHAT = {
     "aws": "AWS: what its provider imports",
     "azure": "Azure: what its provider imports",
@@ -33,7 +34,10 @@ def build_packages(folder: Path, sources: Path, nfpm: Path, to: Path, epoch: int
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     built = []
-    for name, contents, control in _packages(folder, work, version, epoch):
+    stamp(folder, epoch)
+    packages = list(_packages(folder, work, version, epoch))
+    stamp(work, epoch)
+    for name, contents, control in packages:
         described = work / f"{name}.json"
         described.write_text(json.dumps(_described(name, version, contents, control, epoch), indent=1), "utf-8")
         target = to / f"{name}_{version}_amd64.deb"
@@ -71,8 +75,8 @@ def _packages(folder: Path, work: Path, version: str, epoch: int) -> Iterator[tu
         _file(share / "completion.fish", f"/usr/share/fish/vendor_completions.d/{PROGRAM}.fish"),
         *(_file(path, f"/usr/share/man/man{path.suffixes[-2][1:]}/{path.name}") for path in sorted(share.glob("*.gz"))),
         _settings(share / f"{PROGRAM}.toml", f"/etc/{PROGRAM}.toml"),
-        _settings(CONTROL / "default", f"/etc/default/{PROGRAM}"),
-        _settings(CONTROL / "logrotate", f"/etc/logrotate.d/{PROGRAM}"),
+        _settings(_copied(work, "default"), f"/etc/default/{PROGRAM}"),
+        _settings(_copied(work, "logrotate"), f"/etc/logrotate.d/{PROGRAM}"),
         *_documents(PROGRAM, work, version, epoch),
     ]
     scripts = {
@@ -84,7 +88,7 @@ def _packages(folder: Path, work: Path, version: str, epoch: int) -> Iterator[tu
         contents,
         {
             "description": ABOUT,
-            "depends": ["libc6 (>= 2.17)", "passwd"],
+            "depends": [LIBC, "passwd"],
             "recommends": ["gridengine-client"],
             "scripts": scripts,
         },
@@ -93,7 +97,7 @@ def _packages(folder: Path, work: Path, version: str, epoch: int) -> Iterator[tu
         name = f"{PROGRAM}-{extra}"
         described = f"{WHAT[extra]}\n Add-on of the package sge-autoscaler, of the same version."
         contents = [_tree(folder / extra), *_documents(name, work, version, epoch)]
-        yield name, contents, {"description": described, "depends": [f"{PROGRAM} (= {version})"]}
+        yield name, contents, {"description": described, "depends": [f"{PROGRAM} (= {version})", LIBC]}
 
 
 def _described(name: str, version: str, contents: Contents, control: Mapping[str, Any], epoch: int) -> dict[str, Any]:
@@ -128,6 +132,11 @@ def _documents(name: str, work: Path, version: str, epoch: int) -> Contents:
     (place / "overrides").write_text(overrides.replace("@NAME@", name), encoding="utf-8")
     documents = [_file(place / each, f"/usr/share/doc/{name}/{each}") for each in ("changelog.gz", "copyright")]
     return [*documents, _file(place / "overrides", f"/usr/share/lintian/overrides/{name}")]
+
+
+def _copied(work: Path, name: str) -> Path:
+    """A file of ours whose time is the package's."""
+    return Path(shutil.copyfile(CONTROL / name, work / name))
 
 
 def _script(work: Path, name: str, version: str) -> Path:

@@ -55,6 +55,12 @@ def settle(folder: Path, programs: str = "") -> None:
             path.chmod(0o755 if path.is_dir() or starts else 0o644)
 
 
+def stamp(folder: Path, epoch: int) -> None:
+    """Give all files the time that every file of a package has."""
+    for path in folder.rglob("*"):
+        os.utime(path, (epoch, epoch), follow_symlinks=False)
+
+
 def _starts(path: Path) -> bool:
     return bool(path.stat().st_mode & 0o100) or path.read_bytes()[:2] == b"#!"
 
