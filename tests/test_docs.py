@@ -252,7 +252,7 @@ def names_named(text: str) -> list[tuple[str, str]]:
 def files_named(text: str) -> set[str]:
     """Files, and folders (with a slash at the end), in backticks; names in capitals are placeholders."""
     named = re.findall(r"`([\w/.-]+/(?:[\w.-]+\.(?:py|md|cfg|toml))?)(?:::\w+)*`", text)
-    return {path for path in named if not re.search(r"[A-Z]{4}", path)} - {"build/"}
+    return {path for path in named if not re.search(r"[A-Z]{4}", path)} - {"build/", "dist/"}
 
 
 @pytest.mark.parametrize("page", (TOUR, CONTRIBUTING), ids=lambda page: page.name)

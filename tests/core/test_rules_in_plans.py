@@ -300,9 +300,9 @@ def test_a_mapped_complex_sizes_the_launch_by_the_rules_resource() -> None:
     assert launched(found) == {"p3.2xlarge": 2}
 
 
-def test_without_the_mapping_no_type_has_the_requested_complex() -> None:
+def test_without_the_mapping_workers_are_not_given_the_requested_complex() -> None:
     found = plan(a_snapshot(a_bucket(GPU), a_job(hard={"gpus": "1"}), instance_type="p3.2xlarge"))
-    assert reason_code(found) == Code.NO_SUCH_RESOURCE
+    assert reason_code(found) == Code.NOT_GIVEN_TO_WORKERS
 
 
 def test_a_worker_is_enrolled_with_the_resources_of_rules() -> None:
