@@ -91,7 +91,7 @@ def test_explain_worker_formats_times_and_durations() -> None:
     lines = set(host_lines(explained))
     wanted = {
         "no load report for 12s, while other hosts sent some",
-        "first seen 2027-01-15 07:00:00 UTC",
+        "first seen 2027-01-15 07:30:00 UTC",
         "price per hour 0.096",
         "lost jobs that were rescheduled or deleted: 31, 32",
         "seen disabled after that",

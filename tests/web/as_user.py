@@ -12,8 +12,8 @@ PROGRAM = """
 import socket, sys
 path, method, target, head, body = sys.argv[1:]
 with socket.socket(socket.AF_UNIX) as made:
+    made.connect(path)  # a socket with a timeout would not wait for a place in a full queue
     made.settimeout(120)
-    made.connect(path)
     head = f"{method} {target} HTTP/1.1\\r\\nHost: localhost\\r\\n{head}Connection: close\\r\\n"
     made.sendall(f"{head}Content-Length: {len(body)}\\r\\n\\r\\n{body}".encode())
     reply = b""

@@ -337,8 +337,8 @@ def test_a_wrong_question_is_refused_with_its_status_and_an_error(served: World,
 
 def asked_here(served: World, target: str) -> tuple[int, dict[str, Any]]:
     with socket.socket(socket.AF_UNIX) as made:
+        made.connect(str(served.path))  # a socket with a timeout would not wait for a place in a full queue
         made.settimeout(120)
-        made.connect(str(served.path))
         made.sendall(f"GET {target} HTTP/1.0\r\n\r\n".encode())
         result = b"".join(iter(lambda: made.recv(65536), b""))
     head, _, body = result.partition(b"\r\n\r\n")
@@ -563,8 +563,8 @@ for uid in uids:
     os.seteuid(uid)
     for _ in range(each):
         one = socket.socket(socket.AF_UNIX)
-        one.settimeout(60)
         one.connect(path)
+        one.settimeout(60)
         one.sendall(f"GET {target} HTTP/1.0\\r\\n\\r\\n".encode())
         held.append(one)
     os.seteuid(0)
