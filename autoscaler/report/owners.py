@@ -9,10 +9,11 @@ from typing import Any
 
 from autoscaler.core.cost.spending import Budget, Whose
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.passes import without_numbers, without_owners
+from autoscaler.report.owner_names import without_owners
+from autoscaler.report.passes import without_numbers
 
 _OF_OWNERS = frozenset({Code.BUDGET_LEVEL.value, Code.ONE_OWNER.value})
-"""Reasons that name an owner."""
+"""Reasons that say nothing without the owner: where they stand beside others, they are left out."""
 
 
 def budgets_of(owner: str) -> frozenset[str]:
@@ -28,12 +29,17 @@ def of_owner(document: Any, owner: str) -> Any:
 def _without(part: Any, own: Collection[str]) -> Any:
     if isinstance(part, Mapping):
         kept = {name: _without(each, own) for name, each in part.items()}
-        # A kept reason of _OF_OWNERS names the reader; every other text may name someone else.
-        other = "code" in kept and "text" in kept and kept["code"] not in _OF_OWNERS
-        return {**kept, "text": without_owners(kept["text"])} if other else kept
+        return _reason(kept, own) if "code" in kept and "text" in kept else kept
     if isinstance(part, list | tuple):
         return [_without(each, own) for each in part if not _names_another_owner(each, own)]
     return part
+
+
+def _reason(reason: dict[str, Any], own: Collection[str]) -> dict[str, Any]:
+    """A reason that names no other owner; the text includes that of reasons which are left out."""
+    facts = reason.get("facts", {})
+    shown = {name: fact for name, fact in facts.items() if name != "owner" or fact in own}
+    return reason | {"text": without_owners(reason["text"], own)} | ({"facts": shown} if facts else {})
 
 
 def _names_another_owner(part: Any, own: Collection[str]) -> bool:

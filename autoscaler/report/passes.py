@@ -6,18 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from autoscaler.core.cost.spending import Whose
 from autoscaler.report import SCHEMA
 from autoscaler.report.events import at_zone, query_number
+from autoscaler.report.owner_names import without_owners
 from autoscaler.report.wording import instant_of
 from autoscaler.store.history import History
 
 MOST, LAST = 200, 20
 _JOB = r"\d+(?:\.[\d:,-]*\d)?"
 _JOBS = re.compile(rf"\b(?:(job)|jobs) {_JOB}((?:, {_JOB})*)")
-_BUDGETS = re.compile(rf"\bbudget of ({Whose.USER}|{Whose.PROJECT}) .*?(?= (?:are |is )?spent\b)")
-
-_ONE_OWNER = re.compile(r"\ball these jobs are .*?'s,(?= and none of that owner's )")
 
 
 def find_passes(history: History, query: Mapping[str, str], now: float) -> dict[str, Any]:
@@ -35,11 +32,6 @@ def without_names(sentence: str) -> str:
 def without_numbers(sentence: str) -> str:
     """The same without numbers of jobs."""
     return _JOBS.sub(lambda found: "a job" if found[1] and not found[2] else "jobs", sentence)
-
-
-def without_owners(sentence: str) -> str:
-    """The same without owners of budgets, and of jobs that failed."""
-    return _ONE_OWNER.sub("all these jobs are one owner's,", _BUDGETS.sub(r"budget of a \1", sentence))
 
 
 def passes_lines(document: Mapping[str, Any]) -> Iterator[str]:

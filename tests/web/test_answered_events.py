@@ -25,6 +25,7 @@ from autoscaler.engine.record import read_record
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.passes import without_names
 from autoscaler.report.sentence import sentence
+from autoscaler.report.wording import text
 from autoscaler.store.store import Store
 from tests.cases.whole import HERE as CASES
 from tests.cases.whole import whole
@@ -176,12 +177,12 @@ def test_passes_are_shown_oldest_first(served: World) -> None:
 WHOLE = (
     "pass 8: 3 jobs wait; holding job 41.2-9:1 (no host has 900G), job 42 (no host has 900G); "
     "keeping w1 (job 43 runs); cannot read job 44; jobs 45, 46.3 ended with it; 80 % of the budget of user ann b spent"
-    "; nothing to do: w2: suspected to be broken; all these jobs are cy's, and none of that owner's ran"
+    f"; nothing to do: w2: suspected to be broken; {text(because(Code.ONE_OWNER, owner='cy'))}"
 )
 WITHOUT_NAMES = (
     "pass 8: 3 jobs wait; holding a job (no host has 900G), a job (no host has 900G); keeping w1 (a job runs); "
     "cannot read a job; jobs ended with it; 80 % of the budget of a user spent"
-    "; nothing to do: w2: suspected to be broken; all these jobs are one owner's, and none of that owner's ran"
+    f"; nothing to do: w2: suspected to be broken; {text(because(Code.ONE_OWNER, owner='one owner'))}"
 )
 
 
