@@ -236,7 +236,7 @@ def needs_person(reason: Reason) -> bool:
     return any(REASONS[link.code].needs_person for link in links)
 
 
-_AGE = ("idle_s", "age_s", "waited_s", "silent_s")
+_AGE = ("idle_s", "age_s", "waited_s", "silent_s", "vouched_s")
 _LIMIT = ("limit_s", "timeout_s")
 
 

@@ -207,6 +207,34 @@ def test_a_worker_that_fell_silent_alone_is_terminated_although_others_are_silen
     assert [action.host for action in of(made, Terminate)] == ["w1"]
 
 
+@pytest.mark.parametrize(("returns", "ends"), ((1810, 2400), (1820, 2410)), ids=("with another", "after another"))
+def test_the_worker_whose_link_comes_back_last_is_ended_once_it_was_silent_alone_for_the_timeout(
+    returns: int, ends: int
+) -> None:
+    """Three workers fall silent together. After 1810 s w2 reports again, w3 at the same time or later, and w1 never."""
+    memory, ended = None, []
+    for seconds in range(0, ends + 10, 10):
+        workers = [
+            a_worker(name, used=1)
+            if back is not None and seconds >= back
+            else a_worker(name, used=1, heard=False, states="du" if seconds > 100 else "u")
+            for name, back in (("w1", None), ("w2", 1810), ("w3", returns))
+        ]
+        world = seen(REPORTING, *workers, now=NOW + seconds)
+        made = plan(world if memory is None else replace(world, memory=memory))
+        memory = made.memory
+        ended += [(action.host, seconds) for action in of(made, Terminate)]
+    assert ended == [("w1", ends)]
+
+
+def test_time_without_observations_does_not_end_a_worker_that_was_silent_with_others() -> None:
+    """No process ran for an hour; then the others report."""
+    first = plan(seen(REPORTING, silent_too_long(), silent("w2", 590, used=1)))
+    later = seen(REPORTING, silent_too_long(), a_worker("w2", used=1), now=NOW + 3600)
+    made = plan(replace(later, memory=first.memory))
+    assert (of(made, Terminate), verdict_and_code(made, "w1")) == ([], ("wait", Code.VOUCHED_LATELY))
+
+
 def test_a_silent_worker_whose_silence_proves_nothing_is_terminated_once_a_person_drains_it() -> None:
     drains = Overrides(drain=frozenset({"w1"}))
     made = plan(seen(REPORTING, silent_too_long(), silent("w2", 590, used=1), drains))

@@ -242,7 +242,7 @@ BUGS = (
     Bug(leaves_probe_hosts_behind, 6, 0, (UNSATISFIABLE, WAIT, WHILE, WHILE, WHILE)),
     Bug(takes_silent_for_terminated, 7, 8, (AGAIN, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
     Bug(reschedules_jobs_that_may_not_start_again, 7, 16, (ONCE, WHILE, WHILE, DEATH, WHILE, WHILE, WHILE)),
-    Bug(fences_at_the_first_silence, 1, 0, (MANY, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
+    Bug(fences_at_the_first_silence, 1, 7, (MANY, MANY, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
     Bug(forgets_unlisted_workers, 5, 5, (*CROWD, *LONG, HIDDEN, WORK, HIDDEN, WORK, WAIT)),
     Bug(never_terminates_machines, 8, 9, (WORK, WAIT, WAIT), calm=True),
 )

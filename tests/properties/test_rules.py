@@ -25,7 +25,7 @@ from autoscaler.core.actions import (
     WorkerAction,
 )
 from autoscaler.core.model.fleet import Fleet, MachineState, Order, OrderState, Worker
-from autoscaler.core.model.memory import Event, Memory
+from autoscaler.core.model.memory import Event, Memory, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
@@ -275,12 +275,19 @@ def check_launches(seen: Snapshot, made: Plan) -> None:
 
 
 def steady(memory: Memory) -> Memory:
-    """Without what counts passes or seconds, which goes on in an unchanged world."""
+    """Without what counts passes or seconds, which goes on in an unchanged world. A worker's mark is the same as one
+    that was only tried: no command has run, so a later observation shows the worker enabled.
+    """
     trials = {order: replace(trial, joined_s=0.0) for order, trial in memory.trials.items()}
-    workers = {
-        name: replace(note, silent_s=None if note.silent_s is None else 0.0) for name, note in memory.workers.items()
-    }
+    workers = {name: _steady(note) for name, note in memory.workers.items()}
     return replace(memory, passes=0, observed_at=0.0, trials=trials, workers=workers)
+
+
+def _steady(note: WorkerNote) -> WorkerNote:
+    if note.disabling is None and note.tried is not None:
+        note = replace(note, disabling=note.tried, disabled_at=note.tried_at)
+    silent = None if note.silent_s is None else 0.0
+    return replace(note, silent_s=silent, unvouched_s=0.0, tried=None, tried_at=None)
 
 
 TestRules: Any = Rules.TestCase

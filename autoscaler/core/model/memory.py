@@ -92,6 +92,8 @@ class WorkerNote:
     """
     silent_s: float | None = None
     """Observed seconds for which qmaster had load reports of other hosts but not of this one; None: it reports."""
+    unvouched_s: float = 0.0
+    """Those of `silent_s` until the last observation in which no worker vouched for its network: they prove nothing."""
     fenced_at: float | None = None
     """When its end was first planned although it was an execution host, perhaps with jobs: it was fenced."""
     gone: bool = False

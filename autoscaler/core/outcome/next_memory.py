@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from autoscaler.core.actions import Disable, Remove, Terminate
 from autoscaler.core.demand.owners import main_owner
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.hosts.load_reports import track_silence
 from autoscaler.core.limits.limits import HOUR, as_event
-from autoscaler.core.model.memory import Disabling, Event, Memory
+from autoscaler.core.model.memory import Disabling, Event, Memory, WorkerNote
 from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.waiting_notes import WaitingNotes
 from autoscaler.core.policy import Policy
+from autoscaler.core.recovery.failure_domains import noted
 from autoscaler.core.scale_down.quarantine import WINDOW
 from autoscaler.core.workers.step import BY_A_PERSON, WorkerStep
 
@@ -30,7 +31,7 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
     counted = max(HOUR, policy.circuit_breaker.window)
     return Memory(
         passes=memory.passes + 1,
-        workers={**facts.observed.missing, **{step.worker.worker.id: step.note for step in steps}},
+        workers={**facts.observed.missing, **_notes(steps, facts.recovery_context.unvouched)},
         able_since=demand.able_since,
         unable=demand.unable,
         details={**facts.recovery.details, **demand.details},
@@ -63,6 +64,15 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         waiting_notes=waiting.notes,
         waiting_written_at=now if waiting.actions else memory.waiting_written_at,
     )
+
+
+def _notes(steps: Sequence[WorkerStep], unvouched: Container[str]) -> dict[str, WorkerNote]:
+    return {
+        step.worker.worker.id: step.note
+        if step.note.silent_s is None and not step.note.unvouched_s
+        else noted(step.note, vouched=step.worker.worker.id not in unvouched)
+        for step in steps
+    }
 
 
 def _quarantined(steps: Sequence[WorkerStep], now: float) -> list[Event]:

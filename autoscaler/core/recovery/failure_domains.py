@@ -2,13 +2,16 @@
 
 A failure domain is what fails together, as far as known: the workers of one zone or subnet, or all workers if their
 provider names none. Within it another worker that reports vouches for the network. If several fall silent together, or
-none reports, nobody does (decision 61).
+none reports, nobody does (decision 61). Silence from such a time does not count later either: links come back one by
+one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.workers.worker_state import WorkerState
 
@@ -27,6 +30,17 @@ def unvouched(workers: Iterable[WorkerState], within: float) -> Mapping[str, Rea
         for worker in domain
         if worker.note.silent_s is not None and (reason := _why_unvouched(worker, domain, within)) is not None
     }
+
+
+def vouched_s(note: WorkerNote) -> float:
+    """Seconds of its silence since the last observation in which nobody vouched for its network."""
+    return max((note.silent_s or 0.0) - note.unvouched_s, 0.0)
+
+
+def noted(note: WorkerNote, *, vouched: bool) -> WorkerNote:
+    """The note for the next pass, with the part of its silence that proves nothing."""
+    silent = note.silent_s or 0.0
+    return replace(note, unvouched_s=min(note.unvouched_s, silent) if vouched else silent)
 
 
 def _why_unvouched(worker: WorkerState, domain: Sequence[WorkerState], within: float) -> Reason | None:

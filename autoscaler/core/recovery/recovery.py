@@ -11,6 +11,7 @@ from autoscaler.core.actions import Release
 from autoscaler.core.model.cluster import Cluster, JobDetail
 from autoscaler.core.model.memory import HeldJob, Memory
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.recovery.failure_domains import vouched_s
 from autoscaler.core.recovery.lost_jobs import (
     holding,
     release_jobs,
@@ -114,7 +115,7 @@ def next_recovery(
     for worker in observed.known:
         if worker.notice is not None and worker.decisive is Condition.INTERRUPTED:
             times.append(worker.notice.at - NOTICE_MARGIN)
-        silent = worker.note.silent_s
+        silent, limit = worker.note.silent_s, context.policy.silence_timeout
         if silent is not None and not context.all_silent:
-            times += [now + limit - silent for limit in (context.disable_after, context.policy.silence_timeout)]
+            times += [now + context.disable_after - silent, now + limit - silent, now + limit - vouched_s(worker.note)]
     return min((time for time in times if time > now), default=None)

@@ -12,6 +12,7 @@ from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.model.fleet import Ending
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.recovery.failure_domains import vouched_s
 from autoscaler.core.recovery.lost_jobs import (
     JobPlaces,
     JobsStep,
@@ -66,7 +67,13 @@ class Lost:
         """Why its silence does not show that its machine is lost. If a person drains it, that person answers for it."""
         if self.pass_context.drained_by_command(self.worker):
             return None
-        return self.context.unvouched.get(self.worker.worker.id)
+        return self.context.unvouched.get(self.worker.worker.id) or self._vouched_lately
+
+    @property
+    def _vouched_lately(self) -> Reason | None:
+        """Only silence while another worker vouches for its network counts."""
+        counted, limit = vouched_s(self.worker.note), self.context.policy.silence_timeout
+        return because(Code.VOUCHED_LATELY, vouched_s=counted, limit_s=limit) if counted < limit else None
 
     @property
     def drained_by_person(self) -> Reason | None:

@@ -41,6 +41,13 @@ ROWS = {
         listed="leaving alone",
         needs_person=True,
     ),
+    Code.VOUCHED_LATELY: ReasonRow(
+        "its silence may have had the same cause as that of others, which report again; it is terminated if it is the "
+        "only one silent for {limit_s}, now {vouched_s}",
+        short="silent, others report again",
+        remedy="Check the machine and its `sge_execd`.",
+        listed="leaving alone",
+    ),
     Code.FENCED: ReasonRow(
         "silent for {silent_s} (limit {limit_s}): the autoscaler terminates its machine, and handles its jobs once "
         "its provider reports that it is gone",
