@@ -23,7 +23,7 @@ from autoscaler.api.logins import network_of
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError, StateNotKept
 from autoscaler.report.blocks import Block
 from autoscaler.report.observed_plan import ObservedPlan
-from autoscaler.report.subjects import Ends, Job, KnownSubjects, explain, job_of, lines_of
+from autoscaler.report.subjects import Ends, Job, KnownSubjects, explain, is_newer, job_of, lines_of
 from autoscaler.store.accounting_index import AccountingIndex
 from autoscaler.store.events import KeptEvent
 from autoscaler.store.store import Store
@@ -159,6 +159,8 @@ class Answers:
     owners_only: bool = False
     """Whether details of a job are for its owner and managers."""
     clock: Callable[[], float] = time.time
+    polling_delay: Callable[[], float] = lambda: 0.0
+    """Seconds from one pass to the next."""
     turns: Turns = field(default_factory=lambda: Turns())
     _kept: dict[tuple[str, str], _Kept] = field(default_factory=dict)
     _one: threading.Lock = field(default_factory=threading.Lock)
@@ -384,11 +386,14 @@ class Answers:
         if job is not None and owner is not None:
             owners = {end.owner for end in ends.found} | {seen.owners().get(job.number, "")}
             owners |= {one.event.owner for one in self.store.events.read(job=job.number)}
-            if owners - {""} != {owner}:
+            unseen = not owners - {""} and is_newer(seen, job.number, self.store.history.newest_job())
+            if owners - {""} != {owner} and not unseen:
                 raise NotYours(f"job {job.number} is not yours: only its owner and managers may see why it waits")
-        return explain(
-            subject, KnownSubjects(seen, lambda _: ends, lambda: contextlib.nullcontext(self.store), owner=owner)
+        next_pass = max(0.0, seen.snapshot.now + self.polling_delay() - self.clock())
+        known = KnownSubjects(
+            seen, lambda _: ends, lambda: contextlib.nullcontext(self.store), owner=owner, next_pass=next_pass
         )
+        return explain(subject, known)
 
     def _ends(self, job: Job) -> Ends:
         if self.accounting is None:

@@ -41,6 +41,7 @@ def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answe
                 status_of(invocation, store, loop=loop),
                 accounting_index(invocation),
                 owners_only=invocation.settings.process.job_details == "owner",
+                polling_delay=lambda: loop.poll,
             )
             stack.callback(answers.close)
             return answers

@@ -110,16 +110,20 @@ def _job_parts(snapshot: Snapshot, plan: Plan) -> Iterator[dict[str, Any]]:
     for verdict in plan.job_categories:
         reason = reason_part(verdict.reason)
         for job, tasks in zip(verdict.jobs, verdict.tasks, strict=True):
-            since = able_since.get(job)
             yield {
                 "jobs": [_job_name(job, tasks)],
                 "count": 1,
                 "slots": verdict.ask.slots_min,
                 "tasks": count_tasks(tasks) if tasks else 1,
                 "counted": verdict.counted,
-                "waited_s": _rounded(verdict.waited if since is None else max(0.0, snapshot.now - since)),
+                "waited_s": _rounded(job_wait(verdict, able_since.get(job), snapshot.now)),
                 "reason": reason,
             }
+
+
+def job_wait(verdict: JobCategoryVerdict, since: float | None, now: float) -> float:
+    """How long one job of a category has been able to run, in seconds; its category's time if that is not known."""
+    return verdict.waited if since is None else max(0.0, now - since)
 
 
 def able_times(snapshot: Snapshot, plan: Plan) -> dict[int, float]:

@@ -80,7 +80,7 @@ def explain_job(
         "launches": [action_part(launch) for launch in _launches_for(snapshot.policy, plan, verdicts)],
         "actions": [_action_on(action, job) for action in plan.actions if _is_about(action, job)],
         **_past_parts(past, done, zone),
-        "waited": [_past_part(job, past.last.verdict)] if past.last is not None and not rows else [],
+        "waited": [_past_part(job, past.last.verdict, past.ended)] if past.last is not None and not rows else [],
         "rules": rule_rows(rules_for_job(snapshot, job)),
         "caps": _caps(snapshot, verdicts),
     }
@@ -205,11 +205,27 @@ def explain_past(
         "job": str(job),
         "state": "ended",
         "now": at_zone(max(known), zone),
-        "waiting": [] if past.last is None else [_past_part(job, past.last.verdict)],
+        "waiting": [] if past.last is None else [_past_part(job, past.last.verdict, past.ended)],
         "running": [],
         "launches": [],
         "actions": [],
         **_past_parts(past, acts, zone),
+    }
+
+
+def explain_unseen(job: int, observed_at: float, next_pass: float, zone: tzinfo | None = None) -> dict[str, Any]:
+    """A job that was submitted after the last pass observed Grid Engine. `next_pass`: seconds to the next."""
+    return {
+        "schema": SCHEMA,
+        "job": str(job),
+        "state": "unseen",
+        "now": at_zone(observed_at, zone),
+        "next_pass_s": round(next_pass, 3),
+        "waiting": [],
+        "running": [],
+        "launches": [],
+        "actions": [],
+        **_past_parts(Past(), (), zone),
     }
 
 
@@ -224,12 +240,18 @@ def _past_parts(past: Past, done: Iterable[Mapping[str, Any]], zone: tzinfo | No
     }
 
 
-def _past_part(job: int, verdict: JobCategoryVerdict) -> dict[str, Any]:
+def _past_part(job: int, verdict: JobCategoryVerdict, ended: Iterable[JobEnd]) -> dict[str, Any]:
+    """The last verdict; the job's own time from its submission to its last start, if the accounting tells both."""
+    waits = [
+        end.started_at - end.submitted_at
+        for end in ended
+        if end.started_at is not None and end.submitted_at is not None
+    ]
     return {
         "jobs": [str(job)],
         "slots": verdict.ask.slots_min,
         "counted": verdict.counted,
-        "waited_s": round(verdict.waited, 3),
+        "waited_s": round(max(waits, default=verdict.waited), 3),
         "reason": reason_part(verdict.reason),
     }
 

@@ -81,6 +81,11 @@ def in_words(states: str) -> str:
 
 def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """`explain JOB` for people."""
+    if document["state"] == "unseen":
+        yield (
+            f"job {document['job']}: submitted after the last pass, to judge by its number; the next one, in about "
+            f"{duration(document['next_pass_s'])}, looks at it"
+        )
     if document["state"] == "ended":
         yield f"job {document['job']} neither waits nor runs; what is known of it, as of {instant_of(document['now'])}:"
     for row in (*document["waiting"], *document["waited"]):
@@ -114,7 +119,7 @@ def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _waiting_lines(row: Mapping[str, Any], *, past: bool) -> Iterator[str]:
     job, waited, slots = row["jobs"][0], duration(row["waited_s"]), f"{_slots(row['slots'])} a task"
-    if past:  # a verdict is kept when it changes: how long the job waited in all is not known from it
+    if past:  # without the accounting, the time when the verdict was kept: when it last changed
         counts = "counted" if row["counted"] else "did not count"
         yield f"last verdict on job {job} while it waited, after {waited}: {slots}, and it {counts} as demand:"
     else:
@@ -208,5 +213,8 @@ def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str
     yield f"{indent}{reason['text'].removesuffix(added)} [{reason['code']}]"
     for link in reason["trail"]:
         yield from _reason_lines(link, indent + "  ")
-    if remedy := REASONS[Code(reason["code"])].remedy:
-        yield f"{indent}→ {remedy}"
+    row = REASONS[Code(reason["code"])]
+    if row.owner_remedy:
+        yield f"{indent}→ {row.owner_remedy}"
+    if row.remedy:
+        yield f"{indent}→ {'for administrators: ' if row.owner_remedy else ''}{row.remedy}"

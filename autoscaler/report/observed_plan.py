@@ -49,7 +49,7 @@ class ObservedPlan:
         from autoscaler.report.queue import queue_rows
 
         document = without_verdicts(self.snapshot, self.plan, self.timings, zone=self.zone)
-        rows, hidden = queue_rows(self.plan.job_categories, owner)
+        rows, hidden = queue_rows(self.snapshot, self.plan, owner)
         parts = {name: document[name] for name in ("schema", "now", "waiting", "counted", "fitting")}
         return parts | {"reasons": rows, "not_shown": hidden}
 

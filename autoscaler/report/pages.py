@@ -26,6 +26,7 @@ from autoscaler.core.workers.phases import (
 )
 from autoscaler.core.workers.step import Rule, Transition
 from autoscaler.report import schema
+from autoscaler.report.reasons import ReasonRow
 from autoscaler.report.reasons.table import SUBJECTS
 
 _REASONS_HEAD = """# Reasons
@@ -119,7 +120,8 @@ have; the project once Grid Engine reported it, with the end of a job at the lat
 the kind of failure), `message`, `text` (the event for people); with `--follow` one of these objects a line |
 | `top --json` | `schema`, `now`, `status`, `workers`, `events`: the documents of these commands; `queue`, `passes`: \
 those of [the answers](operate/answers.md#for-programs) |
-| `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of JobCategory, \
+| `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended; unseen: submitted after the last pass, \
+with `next_pass_s`), `now`, `waiting`: a list of JobCategory, \
 `running` (with the verdict on its worker), `launches`: a list of Launch that may serve it, \
 `waited`: the last verdict while it waited, `launched`: orders for jobs such as it, \
 `ended`: how each start ended, from accounting, `cost`: its shares of the workers that it ran on (`estimate`: true; \
@@ -204,7 +206,7 @@ def _reasons() -> Iterator[str]:
     for heading, rows in SUBJECTS:
         yield from ("", f"## {heading}", "", "| code | sentence | what you can do |", "|---|---|---|")
         for code, row in rows.items():
-            yield f"| `{code.value}` | {_cell(row.sentence)} | {_cell(row.remedy)} |"
+            yield f"| `{code.value}` | {_cell(row.sentence)} | {_cell(_remedies(row))} |"
 
 
 def _json() -> Iterator[str]:
@@ -332,6 +334,11 @@ def _one(kind: dict[str, object]) -> str:
     if kind.get("type") == "array" and isinstance(items := kind.get("items"), dict):
         return f"list of {_one(items)}"
     return str(kind.get("type", "any"))
+
+
+def _remedies(row: ReasonRow) -> str:
+    """What an owner can do, then what an administrator can."""
+    return f"{row.owner_remedy} Administrators: {row.remedy}" if row.owner_remedy else row.remedy
 
 
 def _cell(words: str) -> str:

@@ -22,6 +22,7 @@ from autoscaler.report.explain import (
     explain_host,
     explain_job,
     explain_past,
+    explain_unseen,
 )
 from autoscaler.report.explain_lines import gone_lines, host_lines, job_lines
 from autoscaler.report.explain_order import explain_order, order_lines
@@ -36,6 +37,8 @@ from autoscaler.store.store import Store
 
 MOST_EVENTS = 50
 """Of one job or worker."""
+MOST_SUBMITTED = 10_000
+"""Jobs that may be submitted from one pass to the next: a number beyond that is a slip of the pen."""
 _JOB = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18}))?")
 """18 digits: larger numbers do not fit into the store."""
 
@@ -78,6 +81,8 @@ class KnownSubjects:
     """The record folder."""
     owner: str | None = None
     """The only owner whose jobs may be named; None: all."""
+    next_pass: float | None = None
+    """Seconds to the next pass of the service that answers; None: this observation was made for the question."""
 
 
 def explain(subject: str, known: KnownSubjects) -> dict[str, Any]:
@@ -105,6 +110,7 @@ def _job(job: Job, known: KnownSubjects) -> dict[str, Any]:
     ends = known.ends(job)
     with known.store() as store:
         done, last = store.journal.outcomes_of_job(job.number), store.history.explanation(job.number)
+        newest = store.history.newest_job()
         happened = store.events.read(job=job.number, task=int(job.task) if job.task else None, last=MOST_EVENTS)
         events = [event_part(event, seen.zone) for event in shown_to(known.owner, happened)]
         launched = _launched(store, seen.snapshot, last, ends.found)
@@ -116,6 +122,8 @@ def _job(job: Job, known: KnownSubjects) -> dict[str, Any]:
     document = explain_job(seen.snapshot, seen.plan, job.number, seen.zone, done, past) or explain_past(
         job.number, past, done, seen.zone
     )
+    if document is None and known.next_pass is not None and is_newer(seen, job.number, newest):
+        return explain_unseen(job.number, seen.snapshot.now, known.next_pass, seen.zone)
     if document is None:
         unread = jobs_not_read(seen.plan.notes)
         besides = "; ".join(filter(None, (unread if known.owner is None else without_names(unread), ends.unread)))
@@ -124,6 +132,14 @@ def _job(job: Job, known: KnownSubjects) -> dict[str, Any]:
             f"file{'; ' if besides else ''}{besides}"
         )
     return _of_task(document, job)
+
+
+def is_newer(seen: ObservedPlan, job: int, kept: int | None) -> bool:
+    """Whether a job of this number was, by its number, submitted after the newest that a pass saw: Grid Engine
+    numbers jobs one after another. `kept`: the newest in the history.
+    """
+    newest = max((*seen.owners(), *(() if kept is None else (kept,))), default=None)
+    return newest is not None and newest < job <= newest + MOST_SUBMITTED
 
 
 def _unless(seen: ObservedPlan) -> str:

@@ -177,6 +177,11 @@ class History:
         )
         return None if row is None else Explanation(row["at"], encoding.read(row["verdict"], JobCategoryVerdict))
 
+    def newest_job(self) -> int | None:
+        """The highest number of a job that some pass saw wait; None: none is kept."""
+        row = self._database.row("SELECT MAX(job) AS newest FROM explained", ())
+        return None if row is None else row["newest"]
+
     # -- workers -----------------------------------------------------------------------------------------------
 
     def note_workers(

@@ -47,7 +47,10 @@ class Jobs(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         row = self._row
-        remedy = f"\n→ {row['remedy']}" if row["remedy"] else ""
+        own = row.get("owner_remedy", "")  # an older service sends none
+        remedy = f"\n→ {own}" if own else ""
+        if row["remedy"]:
+            remedy += f"\n→ {'for administrators: ' if own else ''}{row['remedy']}"
         text = f"{row['reason']['text']} [{row['reason']['code']}]"
         with Vertical(classes="box"):
             yield Static(Text(plain(text) + plain(remedy).replace("\\n", "\n")), markup=False)

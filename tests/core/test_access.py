@@ -158,19 +158,19 @@ def test_a_pe_wildcard_uses_a_pe_that_grants_access() -> None:
 @pytest.mark.parametrize(
     ("rule", "detail", "expected"),
     (
-        (QuotaRule({"slots": "0"}, users=("@staff",)), {}, Code.BEYOND_QUOTA),
+        (QuotaRule({"slots": "0"}, users=("@staff",)), {}, Code.QUOTA_ALLOWS_NONE),
         (QuotaRule({"slots": "0"}, users=("@guests",)), {}, Code.EXPIRED),
         (QuotaRule({"slots": "0"}, users=("@dept",)), {}, Code.EXPIRED),
         (QuotaRule({"slots": "0"}, users=("!@staff",)), {}, Code.EXPIRED),
-        (QuotaRule({"slots": "0"}, users=("!@guests",)), {}, Code.BEYOND_QUOTA),
-        (QuotaRule({"slots": "0"}, users=("@unread",)), {}, Code.BEYOND_QUOTA),
-        (QuotaRule({"slots": "0"}, projects=("blue",)), {"project": "blue"}, Code.BEYOND_QUOTA),
+        (QuotaRule({"slots": "0"}, users=("!@guests",)), {}, Code.QUOTA_ALLOWS_NONE),
+        (QuotaRule({"slots": "0"}, users=("@unread",)), {}, Code.QUOTA_ALLOWS_NONE),
+        (QuotaRule({"slots": "0"}, projects=("blue",)), {"project": "blue"}, Code.QUOTA_ALLOWS_NONE),
         (QuotaRule({"slots": "0"}, projects=("blue",)), {"project": ""}, Code.EXPIRED),
         (QuotaRule({"slots": "0"}, projects=("*",)), {"project": ""}, Code.EXPIRED),
-        (QuotaRule({"slots": "0"}, projects=("!blue",)), {"project": ""}, Code.BEYOND_QUOTA),
-        (QuotaRule({"slots": "0"}, projects=("!*",)), {"project": ""}, Code.BEYOND_QUOTA),
+        (QuotaRule({"slots": "0"}, projects=("!blue",)), {"project": ""}, Code.QUOTA_ALLOWS_NONE),
+        (QuotaRule({"slots": "0"}, projects=("!*",)), {"project": ""}, Code.QUOTA_ALLOWS_NONE),
         (QuotaRule({"slots": "0"}, projects=("!*",)), {"project": "blue"}, Code.EXPIRED),
-        (QuotaRule({"slots": "0"}, pes=("!*",)), {"project": ""}, Code.BEYOND_QUOTA),
+        (QuotaRule({"slots": "0"}, pes=("!*",)), {"project": ""}, Code.QUOTA_ALLOWS_NONE),
     ),
 )
 def test_quotas_of_lists_and_projects_apply_as_in_the_scheduler(

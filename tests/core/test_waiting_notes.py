@@ -267,3 +267,17 @@ def test_the_last_reason_of_a_trail_that_has_a_text_is_written() -> None:
     )
     assert stable(both) == LIMIT
     assert stable(because(Code.FITS)) is None
+
+
+def test_the_text_names_the_licence_that_the_cell_lacks_and_not_a_doubt_about_another_queue() -> None:
+    doubt = because(Code.UNPROVEN).then(because(Code.RESTRICTED_QUEUE, queue="wind.q", by=("users",)))
+    lacks = because(Code.TOO_MUCH_FOR_CELL, resource="lic", requested="5", slots=None, most="1").then(doubt)
+    text = stable(lacks)
+    assert text is not None
+    assert "it requests more lic than the whole cell has" in waiting_text(text)
+    assert stable(because(Code.NO_SUCH_RESOURCE, resource="gpu", requested="1").then(doubt)) is None
+
+
+def test_what_keeps_a_proof_back_has_a_text_if_nothing_else_has() -> None:
+    none = because(Code.NO_WORKER_ALLOWED, node_array="execute")
+    assert stable(because(Code.TOO_LARGE_FOR_ONE_HOST).then(because(Code.UNPROVEN).then(none))) == none

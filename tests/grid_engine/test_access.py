@@ -187,7 +187,7 @@ def test_a_quota_of_a_project_does_not_limit_other_jobs(empty_cell: Cell) -> Non
     jobs = [submitted_by(empty_cell, GAMES), submitted_by(empty_cell, GAMES, "-P", "blue")]
     made = rows(Autoscaling(empty_cell).plan())
     assert [made[job][0] for job in jobs] == [True, False]
-    assert made[jobs[1]][1] == "BEYOND_QUOTA"
+    assert made[jobs[1]][1] == "QUOTA_ALLOWS_NONE"
 
 
 def test_a_rule_for_a_project_applies_to_its_jobs_only(empty_cell: Cell) -> None:

@@ -17,6 +17,9 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import BucketVerdict, JobCategoryVerdict
 from autoscaler.report.document import action_part, document, reason_part
+from autoscaler.report.explain import explain_job
+from autoscaler.report.explain_lines import job_lines
+from autoscaler.report.queue import queue_rows
 from autoscaler.report.schema import PlanDocument, json_schema
 from tests.report.one_of_each import ONE_OF_EACH
 from tests.report.plans import NOW, disable, kept, launch, plan, snapshot, waiting
@@ -127,3 +130,20 @@ def test_by_job_waiting_time_counts_since_the_job_could_run() -> None:
 def test_the_sentence_of_the_document_starts_with_its_pass_number(number: int | None) -> None:
     head = "plan: " if number is None else "pass 812: "
     assert document(snapshot(), plan(disable("w1")), {}, pass_number=number)["sentence"].startswith(head)
+
+
+def test_each_job_of_the_queue_answer_has_its_own_waiting_time() -> None:
+    (row,), _ = queue_rows(snapshot(ARRAY), plan(job_categories=(array_verdict(),)))
+    assert (row["longest_wait_s"], [job["waited_s"] for job in row["first"]]) == (60.0, [60.0, 20.0])
+
+
+def test_the_owner_of_a_capped_job_reads_what_an_owner_can_do() -> None:
+    capped = because(Code.DEMAND).then(because(Code.CAPPED, cap="max_workers", limit=2))
+    verdict = replace(array_verdict(), reason=capped)
+    found = explain_job(snapshot(ARRAY), plan(job_categories=(verdict,)), 13)
+    assert found is not None
+    remedies = [line.strip() for line in job_lines(found) if "→" in line]
+    assert remedies[0].startswith("→ Wait until the limit leaves room, or ask an administrator")
+    assert remedies[1].startswith("→ for administrators: Raise the cap")
+    (row,), _ = queue_rows(snapshot(ARRAY), plan(job_categories=(replace(verdict, reason=capped.trail[0]),)))
+    assert row["owner_remedy"].startswith("Wait until")

@@ -117,6 +117,12 @@ def test_an_ended_job_is_explained_from_waiting_to_end(store: Store) -> None:
     ]
 
 
+def test_an_ended_job_waited_from_its_submission_to_its_start(store: Store) -> None:
+    explained = explain_past(12, Past(store.history.explanation(12), (), (ENDED,)), ())
+    assert explained is not None
+    assert explained["waiting"][0]["waited_s"] == 300.0
+
+
 def test_a_single_task_is_named_with_its_number() -> None:
     explained = explain_past(7, Past(ended=(replace(ENDED, task=5),)), ())
     assert explained is not None

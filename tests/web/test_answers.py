@@ -225,6 +225,25 @@ def test_an_unknown_job_or_host_is_reported_as_such(served: World) -> None:
         served.ask("explain", subject="nowhere")
 
 
+def test_a_job_submitted_after_the_last_pass_is_no_error(served: World) -> None:
+    assert served.loop.decided is not None
+    newest = max(served.loop.decided[0].owners())
+    document = served.ask("explain", subject=str(newest + 1))["document"]
+    assert (document["state"], document["waiting"]) == ("unseen", [])
+    (block,) = served.ask("explain", subject=str(newest + 1), form="text")["blocks"]
+    assert block[3][0].startswith(f"job {newest + 1}: submitted after the last pass")
+    assert "the next one, in about" in block[3][0]
+
+
+def test_with_owner_only_details_a_job_submitted_after_the_last_pass_is_no_error() -> None:
+    with world() as made:
+        seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.answers.owners_only = True
+        ask = {"subject": str(max(seen.owners()) + 1)}
+        assert made.answers.answer("explain", ask, Asker("ann", lambda: False)).status == 200
+        assert made.answers.answer("explain", {"subject": "1000000"}, Asker("ann", lambda: False)).status != 200
+
+
 def test_history_and_status_are_answered_before_the_first_pass_and_jobs_are_not() -> None:
     with world() as fresh:
         assert fresh.ask("status")["as_of"] is None

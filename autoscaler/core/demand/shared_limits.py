@@ -215,7 +215,8 @@ class SharedLimits:
         claims = [*self._of_global_host(requested)]
         pe = self._cluster.pes.get(served.pe or "")
         if pe is not None:
-            reason = because(Code.BEYOND_QUOTA, quota=f"PE {pe.name}", limit=f"slots={pe.slots}")
+            code = Code.BEYOND_QUOTA if pe.slots else Code.QUOTA_ALLOWS_NONE
+            reason = because(code, quota=f"PE {pe.name}", limit=f"slots={pe.slots}")
             claims.append(_Claim(("pe", pe.name), pe.slots, requested[SLOTS], reason))
         most = self._cluster.max_user_jobs
         if most is not None:
@@ -286,7 +287,8 @@ class SharedLimits:
         if entry.consumable is Consumable.NO:
             never = self._beyond_fixed(entry, text, ask, quota)
             return None if never is None else _Claim((entry.name,), 0, 1, never, never)
-        requested, value = dict(served.requested).get(entry.name), amount(text, entry.type)
+        requested, allowed = dict(served.requested).get(entry.name), amount(text, entry.type)
+        value = allowed
         if value is None or not requested:
             return None  # dynamic limits hold for each host: placement counts them
         if "hosts" in rule.each:
@@ -295,9 +297,9 @@ class SharedLimits:
             value = 0  # it takes more on one host than any host may give
         limit, asks, never = f"{resource}={text}", written(requested, entry.type), None
         # A limit of 0 excludes such jobs, often for a while only, or by a list that is not known.
-        if amount(text, entry.type) and _least(entry.name, ask, served) > value + 1e-9:
+        if allowed and _least(entry.name, ask, served) > value + 1e-9:
             never = because(Code.TOO_MUCH_FOR_QUOTA, resource=resource, requested=asks, quota=quota, limit=limit)
-        reason = because(Code.BEYOND_QUOTA, quota=quota, limit=limit)
+        reason = because(Code.BEYOND_QUOTA if allowed else Code.QUOTA_ALLOWS_NONE, quota=quota, limit=limit)
         return _Claim((entry.name,), value, requested, reason, never)
 
     def _beyond_fixed(self, entry: Complex, limit: str, ask: JobRequest, quota: str) -> Reason | None:

@@ -48,6 +48,9 @@ TEXT_FACTS: Mapping[Code, tuple[str, ...]] = MappingProxyType(
         Code.OTHERS_FIRST: (),
         Code.QUEUE_DEMAND_OFF: (),
         Code.BEYOND_QUOTA: ("quota",),
+        Code.QUOTA_ALLOWS_NONE: ("quota",),
+        Code.TOO_MUCH_FOR_QUOTA: ("quota", "resource"),
+        Code.TOO_MUCH_FOR_CELL: ("resource",),
         Code.BEYOND_USER_LIMIT: (),
         Code.BEYOND_ARRAY_LIMIT: (),
         Code.BEYOND_GLOBAL: ("resource",),
@@ -137,10 +140,23 @@ def with_failures(memory: Memory, failed: Iterable[tuple[Sequence[str], bool]]) 
 
 
 def stable(reason: Reason) -> Reason | None:
-    """The text for a reason: its last link that has a text, with names only. None: there is none."""
+    """The text for a reason: its last link that has a text, with names only. None: there is none.
+
+    What keeps a proof back counts only if nothing else has a text, and never that a queue refuses: that is a doubt
+    about one queue, and the job may wait for another cause.
+    """
     for link in reversed(reason.trail):
-        if (found := stable(link)) is not None:
+        if link.code is not Code.UNPROVEN and (found := stable(link)) is not None:
             return found
+    own = _named(reason)
+    if own is not None:
+        return own
+    doubts = (link for unproven in reason.trail if unproven.code is Code.UNPROVEN for link in unproven.trail)
+    return next((text for each in doubts if each.code is not Code.RESTRICTED_QUEUE and (text := _named(each))), None)
+
+
+def _named(reason: Reason) -> Reason | None:
+    """The reason with the names in its text; None: it has no text."""
     names = TEXT_FACTS.get(reason.code)
     facts = dict(reason.facts)
     if names is None or not all(isinstance(facts.get(name), str) for name in names):

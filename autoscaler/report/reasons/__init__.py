@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+WAIT_OR_ASK = "Wait until the limit leaves room, or ask an administrator to raise it."
+"""What the owner of a job can do about a limit of the site."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReasonRow:
@@ -23,6 +26,8 @@ class ReasonRow:
     """What an operator can do: a column of docs/reasons.md, and the last line of `explain`. `""`: nothing needs to be
     done.
     """
+    owner_remedy: str = ""
+    """What the owner of a waiting job can do, if `remedy` is for administrators alone."""
     needs_person: bool = False
     """Only a person can end it: each pass names it, instead of only counting it."""
     listed: Literal["waiting for", "keeping", "leaving alone"] | None = None

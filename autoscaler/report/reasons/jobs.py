@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons import ReasonRow
+from autoscaler.report.reasons import WAIT_OR_ASK, ReasonRow
 
 HEADING = "Pending jobs"
 
@@ -67,16 +67,24 @@ ROWS = {
         "an array may run at most {limit} tasks at once (max_aj_instances)",
         short="beyond max_aj_instances",
         remedy="`qconf -mconf` raises `max_aj_instances`; more workers would not help.",
+        owner_remedy=WAIT_OR_ASK,
     ),
     Code.BEYOND_USER_LIMIT: ReasonRow(
         "{owner} may run at most {limit} jobs at once (maxujobs)",
         short="beyond maxujobs",
         remedy="`qconf -msconf` raises `maxujobs`; more workers would not help.",
+        owner_remedy=WAIT_OR_ASK,
     ),
     Code.BEYOND_QUOTA: ReasonRow(
         "the quota {quota} ({limit}) is used up by jobs that run or have waited longer",
         short="beyond a quota",
         remedy="`qquota` shows the rule; more workers would not help.",
+    ),
+    Code.QUOTA_ALLOWS_NONE: ReasonRow(
+        "the quota {quota} ({limit}) allows no such job",
+        short="closed by a quota",
+        remedy="`qconf -srqs` shows the rule (of a parallel environment: `qconf -sp PE`); more workers would not help.",
+        owner_remedy="Ask an administrator to allow such jobs, or change the request by `qalter`.",
     ),
     Code.BEYOND_GLOBAL: ReasonRow(
         "only {left} of {resource} is left, for jobs that have waited longer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons import ReasonRow
+from autoscaler.report.reasons import WAIT_OR_ASK, ReasonRow
 
 _NOT_STARTED = (
     "Why none starts: `qstat -j JOB`; `qstat -f -explain aE` and `qmod -cq` for queue instances in alarm or error; the "
@@ -36,11 +36,13 @@ ROWS = {
         remedy="Raise the cap that is named: `max_workers` is `CP_CAP_AUTOSCALE_WORKERS`, `max_…` is "
         "`CP_CAP_AUTOSCALE_MAX_…`, `total_…` of the whole cell is `CP_CAP_AUTOSCALE_TOTAL_…`; `availability` is the "
         "provider's.",
+        owner_remedy=WAIT_OR_ASK,
     ),
     Code.SCALE_UP_BATCH: ReasonRow(
         "at most {batch} at a time",
         short="{batch} at a time",
         remedy="Faster: raise `CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE`.",
+        owner_remedy=WAIT_OR_ASK,
     ),
     Code.LAUNCH_RATE_LIMIT: ReasonRow(
         "at most {most} launches within {window_s}; the rest waits",
