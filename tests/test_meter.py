@@ -165,6 +165,26 @@ def test_a_lost_worker_counts_once(tmp_path: Path) -> None:
     assert value(read(loop.store), "lost_workers_total") == 1
 
 
+def test_a_worker_that_ended_unasked_counts_once_as_lost(tmp_path: Path) -> None:
+    """Also if the process restarts while its end is listed."""
+    world = World(tmp_path / "store.sqlite", persistent={"node-1": 1})
+    loop = measured(world)
+    world.cluster.submit(2, seconds=100_000)
+    for _ in range(10):
+        step(world, loop)
+    (name,) = world.cluster.workers
+    (machine,) = (each for each in world.cloud.machines.values() if each.name == name)
+    world.cloud.kill(machine.id)
+    for _ in range(2):
+        step(world, loop)
+    counted = value(read(loop.store), "lost_workers_total")
+    loop.store.close()
+    again = measured(world)
+    for _ in range(5):
+        step(world, again)
+    assert (counted, value(read(again.store), "lost_workers_total")) == (1, 1)
+
+
 def test_workers_are_measured_by_phase_and_type(world: World) -> None:
     loop = measured(world)
     world.cluster.submit(2, seconds=600)

@@ -12,6 +12,8 @@ from pathlib import PurePath
 
 from autoscaler.core.actions import Action, Launch
 from autoscaler.core.model.fleet import FailureKind, LaunchFailure
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.notifications.causes import ended_unasked
 from autoscaler.core.outcome.sample import Sample, Starts
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -106,7 +108,7 @@ class Meter:
         if self._sample is not None:
             self._show(self._sample)
         self._show_workers(snapshot, observed)
-        self._count_lost(observed.known)
+        self._count_lost(observed.known, snapshot)
         self._time_arrivals(observed.workers, snapshot.now)
         self._count_actions(plan.actions, done.outcomes)
         self._count_failures(snapshot.fleet.failures, snapshot.memory.failures_seen)
@@ -162,15 +164,18 @@ class Meter:
         present = _summed(((condition.value,), 1) for condition in conditions if condition is not None)
         self._measures.set_all("workers_with_condition", known | present)
 
-    def _count_lost(self, machines: Sequence[WorkerState]) -> None:
+    def _count_lost(self, machines: Sequence[WorkerState], snapshot: Snapshot) -> None:
         """Count lost workers. A worker is lost for a few passes only, and a scrape may miss them."""
         there = [machine for machine in machines if not machine.gone]
         lost = {each.worker.id for each in there if not LOST.isdisjoint(each.conditions)}
-        new = lost - self._lost
-        if not self._passed:  # an earlier process counted those that it fenced
+        notes = snapshot.memory.workers
+        ended = {each.id for each in snapshot.fleet.workers if ended_unasked(each, notes.get(each.id))}
+        new = (lost | ended) - self._lost
+        if not self._passed:  # an earlier process counted those that it fenced, and those whose end it observed
             new -= {each.worker.id for each in there if Condition.FENCED in each.conditions}
+            new -= {each for each in ended if notes[each].disabling is Disabling.LOST}
         self._measures.count("lost_workers_total", by=float(len(new)))
-        self._lost = frozenset(lost)
+        self._lost = frozenset(lost | ended)
 
     def _time_arrivals(self, machines: Sequence[WorkerState], now: float) -> None:
         for machine in machines:

@@ -13,9 +13,12 @@ from autoscaler.core.model.reasons import Reason
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.engine.observe import Observation
 from autoscaler.report.document import without_verdicts
-from autoscaler.report.sentence import brief, news, sentence
+from autoscaler.report.sentence import brief, news, sentence, without_counts
 from autoscaler.report.wording import text
 from autoscaler.store.store import Store
+
+COUNTS_AFTER = 60.0
+"""Seconds after a report from which passes that differ from it only in counts are reported."""
 
 log = logging.getLogger("autoscaler.pass")
 
@@ -31,6 +34,7 @@ class PassReporter:
     silent: bool = False
     """Whether it only keeps the history, and others log."""
     _last_reported: str | None = field(default=None, init=False)
+    _reported_at: float = field(default=0.0, init=False)
     _verdicts: Verdicts = field(default_factory=lambda: Verdicts(), init=False)
 
     def report(self, observation: Observation, plan: Plan) -> bool:
@@ -42,20 +46,28 @@ class PassReporter:
             changed = list(self._verdicts.changed(plan))
         else:
             changed, self._verdicts = [], Verdicts()
-        unchanged = not plan.actions and reported == self._last_reported
+        unchanged = not plan.actions and self._says_the_same(reported, observation.snapshot.now)
         if not self.silent:
             log.log(logging.DEBUG if unchanged and not changed else logging.INFO, line, extra=in_json)
             for verdict in changed:
                 log.info(verdict.text, extra={**in_json, **verdict.fields})
         if unchanged:
             return False
-        self._last_reported = reported
+        self._last_reported, self._reported_at = reported, observation.snapshot.now
         if self.store is not None:
             document = without_verdicts(
                 observation.snapshot, plan, observation.timings, pass_number=number, zone=self.zone
             )
             self.store.history.add_pass(number, observation.snapshot.now, line, document | _counts(plan))
         return True
+
+    def _says_the_same(self, reported: str, now: float) -> bool:
+        """Whether it repeats the last report. Other counts alone are news after `COUNTS_AFTER`, not in each pass."""
+        last = self._last_reported
+        if last is None or reported == last:
+            return reported == last
+        recent = 0.0 <= now - self._reported_at < COUNTS_AFTER
+        return recent and without_counts(reported) == without_counts(last)
 
 
 def _counts(plan: Plan) -> dict[str, Any]:

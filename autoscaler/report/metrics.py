@@ -86,7 +86,8 @@ METRICS: tuple[Metric, ...] = (
     _gauge("workers", "Workers that exist or are ordered, by phase and instance type.", "phase", "instance_type"),
     _gauge("workers_with_condition", "Workers by the condition that outweighs their phase.", "condition"),
     _counter(
-        "lost_workers_total", "Workers that were silent for too long, or were fenced because their cloud took them."
+        "lost_workers_total",
+        "Workers that were silent for too long, were fenced because their cloud took them, or ended unasked.",
     ),
     _gauge("persistent_hosts", "Execution hosts that are no workers."),
     _gauge("worker_cores", "vCPUs of all workers that exist."),

@@ -9,6 +9,7 @@ in those have the same news.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
@@ -40,7 +41,16 @@ def sentence(plan: Plan, pass_number: int | None = None) -> str:
 
 def news(plan: Plan) -> str:
     """The sentence without times: a pass with the same news as the last one is not logged."""
-    return _sentence(plan, times=False)
+    return _DURATION.sub("…", _sentence(plan, times=False))
+
+
+def without_counts(told: str) -> str:
+    """News without its numbers. Levels in per cent stay, and so do the numbers in names."""
+    return _NUMBER.sub("…", told)
+
+
+_DURATION = re.compile(r"(?<![\w./:-])(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+(?![\w-])")
+_NUMBER = re.compile(r"(?<![\w./:-])\d+(?![\w-]|\.\w| ?%)")
 
 
 def _sentence(plan: Plan, *, times: bool) -> str:

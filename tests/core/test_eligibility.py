@@ -44,6 +44,26 @@ from tests.core.building import (
 @pytest.mark.parametrize(
     ("job", "code"),
     (
+        ({"hard": {"h": "ip-10-1-0-4"}}, Code.HOST_LEFT),
+        ({"queues": ("main.q@ip-10-1-0-4",)}, Code.HOST_LEFT),
+        ({"hard": {"h": "ip-10-1-0-4|ip-10-1-0-5"}}, Code.HOST_LEFT),
+        ({"hard": {"h": "ip-10-1-0-4|elsewhere"}}, Code.FOREIGN_HOST),
+        ({"hard": {"h": "elsewhere-7"}}, Code.FOREIGN_HOST),
+        ({"hard": {"h": "ip-10-1-0-9"}}, Code.FOREIGN_HOST),
+        ({"hard": {"h": "ip-10-1-0-2"}}, None),
+    ),
+    ids=str,
+)
+def test_a_job_pinned_to_a_worker_that_has_left_is_told_so(job: dict[str, Any], code: Code | None) -> None:
+    """A host of such a name that is no worker is there, or that a worker has, has not left."""
+    cell = a_snapshot(a_job(**job), a_worker("ip-10-1-0-2"), a_host("ip-10-1-0-9"))
+    (category,) = plan(cell).job_categories
+    assert (None if category.counted else category.reason.code) is code
+
+
+@pytest.mark.parametrize(
+    ("job", "code"),
+    (
         (a_job(state="hqw"), Code.HELD),
         (a_job(state="hRq"), Code.HELD),
         (a_job(state="hqw", dependent=True), Code.DEPENDENT),

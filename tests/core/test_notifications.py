@@ -28,6 +28,7 @@ from autoscaler.core.notifications.due import AGAIN, SETTLED, KnownCauses, Notif
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.report.notifications import remedy_of
 from tests.core.building import LONG_AGO, NOW, AWorker, a_host, a_machine, a_snapshot, a_worker, jobs
 from tests.core.test_budgets import ANN, CELL, under
 
@@ -176,6 +177,25 @@ def test_a_worker_whose_machine_ended_unasked_is_notified_as_lost(ending: Ending
     assert [(each.kind, each.subject) for each in due_in_turn([at(0, decided(a_snapshot(gone)))])[0]] == [
         ("lost_worker", "w1")
     ]
+
+
+@pytest.mark.parametrize(
+    ("used", "named", "more"), ((2, ("9000", "9001"), None), (9, ("9000", "9001", "9002", "9003", "9004"), 4))
+)
+def test_a_notification_of_a_lost_worker_names_a_few_of_its_jobs(
+    used: int, named: tuple[str, ...], more: int | None
+) -> None:
+    lost = a_worker("w1", used=used, state=MachineState.TERMINATED)
+    lost = replace(lost, note=WorkerNote(LONG_AGO, joined_at=LONG_AGO, host="w1"))
+    ((notification,),) = due_in_turn([at(0, decided(a_snapshot(lost)))])
+    told = notification.reason
+    assert (notification.kind, told.code, told["jobs"], dict(told.facts).get("more")) == (
+        "lost_worker",
+        Code.LOST_WITH_JOBS,
+        named,
+        more,
+    )
+    assert "qmod -f -rj JOB" in remedy_of(told)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,32 @@ def test_a_pass_with_news_is_reported() -> None:
     assert reported(plan(workers=(kept("w1", CALM),)), plan(job_categories=(waiting(),))) == (True, True)
 
 
+def test_passes_that_differ_only_in_counts_are_reported_once_a_minute() -> None:
+    """An afternoon of jobs that come and go changes the counts in every pass."""
+    reporter = PassReporter()
+    found = []
+    for second in range(0, 180, 2):
+        then = replace(SEEN, snapshot=replace(SEEN.snapshot, now=1000.0 + second))
+        found.append(reporter.report(then, plan(job_categories=(waiting(3 + second),), fitting=2)))
+    assert [2 * number for number, told in enumerate(found) if told] == [0, 60, 120]
+
+
+@pytest.mark.parametrize(
+    "other",
+    (
+        plan(disable("w1"), job_categories=(waiting(3),)),
+        plan(job_categories=(waiting(3, counted=False, reason=because(Code.HELD, state="hqw")),)),
+        plan(job_categories=(waiting(3),), workers=(kept("w1"),)),
+        plan(job_categories=(waiting(3),), workers=(kept("w2"),)),
+    ),
+    ids=("an action", "a reason", "a worker", "another worker"),
+)
+def test_an_action_or_a_reason_is_reported_at_once(other: Plan) -> None:
+    reporter = PassReporter()
+    reporter.report(SEEN, plan(job_categories=(waiting(4),), workers=(kept("w1", CALM),)))
+    assert reporter.report(SEEN, other)
+
+
 def test_a_pass_with_actions_is_reported_each_time() -> None:
     assert reported(plan(disable("w1")), plan(disable("w1"))) == (True, True)
 

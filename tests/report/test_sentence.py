@@ -195,6 +195,16 @@ def test_the_same_pass_at_another_time_is_not_news(later: Callable[[], Plan]) ->
     assert news(later()) == news(plan(disable("w1"), job_categories=(waiting(3),)))
 
 
+def test_a_message_with_another_duration_is_not_news() -> None:
+    """Durations also stand in messages of others and in sentences without a short form."""
+    first, later = (
+        plan(notes=(because(Code.NODE_ARRAY_STOPPED, node_array="execute", message=f"no answer, {age} of 30s"),))
+        for age in ("20s", "25s")
+    )
+    assert sentence(first) != sentence(later)
+    assert news(first) == news(later)
+
+
 @pytest.mark.parametrize(
     "other",
     (

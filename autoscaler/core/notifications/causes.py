@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from autoscaler.core.actions import Hold, Kill
+from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.fleet import Ending, FailureKind, Worker
 from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -18,6 +19,8 @@ from autoscaler.core.snapshot import Plan, Snapshot
 
 MOST_OF_A_KIND = 200
 """How many causes of one kind are reported at a time; further ones are ignored."""
+MOST_JOBS = 5
+"""How many jobs of a lost worker are named."""
 SET_ASIDE = frozenset({Code.DISABLED_BY_HAND, Code.UNKNOWN_NODE_ARRAY, Code.NAME_TAKEN})
 """Why a worker is left to a person, whatever it costs."""
 SET_ASIDE_FOR = 1800.0
@@ -144,14 +147,26 @@ def _lost(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
     """Workers that were fenced, or whose machines ended although nobody asked for it."""
     before, after = observed.snapshot.memory.workers, observed.plan.memory.workers
     reasons: Mapping[str | None, Reason] = {}
+    hosts: Mapping[str | None, ExecutionHost] = {}
     for worker in observed.snapshot.fleet.workers:
         fenced = (note := after.get(worker.id)) is not None and note.fenced_at is not None
-        if fenced or _ended_unasked(worker, before.get(worker.id)):
+        if fenced or ended_unasked(worker, before.get(worker.id)):
             reasons = reasons or {verdict.id: verdict.reason for verdict in observed.plan.workers}
-            yield Cause(worker.name or worker.id, reasons.get(worker.id, because(Code.GONE)))
+            hosts = hosts or {host.name: host for host in observed.snapshot.cluster.hosts}
+            reason = reasons.get(worker.id, because(Code.GONE))
+            yield Cause(worker.name or worker.id, _with_jobs(hosts.get(worker.name), reason))
 
 
-def _ended_unasked(worker: Worker, note: WorkerNote | None) -> bool:
+def _with_jobs(host: ExecutionHost | None, reason: Reason) -> Reason:
+    """The reason, and the jobs that were on the machine: the first few by name."""
+    names = () if host is None else tuple(dict.fromkeys(job.name for job in host.jobs))
+    if not names:
+        return reason
+    more = {"more": len(names) - MOST_JOBS} if len(names) > MOST_JOBS else {}
+    return because(Code.LOST_WITH_JOBS, jobs=names[:MOST_JOBS], **more).then(reason)
+
+
+def ended_unasked(worker: Worker, note: WorkerNote | None) -> bool:
     """Whether a machine was lost. If it shut itself down, it left regularly; if it never joined, its launch failed."""
     if worker.exists or worker.ending is Ending.RELEASED or note is None or note.joined_at is None:
         return False

@@ -67,6 +67,7 @@ TEXT_FACTS: Mapping[Code, tuple[str, ...]] = MappingProxyType(
         Code.FOREIGN_QUEUE: (),
         Code.QUEUE_NOT_NAMED: ("queues",),
         Code.FOREIGN_HOST: (),
+        Code.HOST_LEFT: (),
         Code.MUST_BE_REQUESTED: ("resources",),
         Code.RULES_FORBID: (),
     }

@@ -164,6 +164,12 @@ ROWS = {
         short="foreign host",
         remedy="It starts only on such a host that has all it requests; `qalter` the request to let it run elsewhere.",
     ),
+    Code.HOST_LEFT: ReasonRow(
+        "it requests {hosts}, a name of workers that no host has: that worker has left",
+        short="its host has left",
+        remedy="A new worker need not get this name: take the host out of the request, by `qalter -q QUEUE JOB` or "
+        "`qalter -l …` without `h` or `hostname`.",
+    ),
     Code.NOT_READ_YET: ReasonRow(
         "its requests have not been read yet",
         short="not read yet",

@@ -88,6 +88,12 @@ ROWS = {
         "its cloud has reclaimed it",
         remedy="`CP_CAP_AUTOSCALE_PRICE_TYPE=on_demand` rents machines that are not taken back.",
     ),
+    Code.LOST_WITH_JOBS: ReasonRow(
+        "it was lost with jobs {jobs}[ and {more} more] on it",
+        short="lost with its jobs",
+        remedy="`sge-autoscaler explain JOB` says whether a job starts again. If it may not, `qmod -f -rj JOB` starts "
+        "it again, or `qdel -f JOB` deletes it. The provider's console may say why the machine ended.",
+    ),
     Code.LOST_JOBS_RESCHEDULED: ReasonRow(
         "jobs {jobs} ended with it and may start again",
         short="its machine is gone",

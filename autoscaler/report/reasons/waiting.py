@@ -44,6 +44,7 @@ TEXTS: Mapping[Code, str] = MappingProxyType(
         Code.FOREIGN_QUEUE: "no queue that gets workers can run it",
         Code.QUEUE_NOT_NAMED: "workers of {queues} are launched only for jobs that name that queue",
         Code.FOREIGN_HOST: "it requests a host that the autoscaler does not manage",
+        Code.HOST_LEFT: "it requests a worker that has left: take the host out of the request by qalter",
         Code.MUST_BE_REQUESTED: "it does not request {resources} as jobs on all workers that could run it must",
         Code.RULES_FORBID: "rules of the site forbid all workers for it",
     }
