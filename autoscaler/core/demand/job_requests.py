@@ -21,7 +21,7 @@ from autoscaler.core.placement.master_queues import master_request
 from autoscaler.core.placement.placement import SLOTS
 from autoscaler.core.placement.queue_instances import NEW_HOST, forced_in, queue_at
 from autoscaler.core.policy import Policy
-from autoscaler.core.readable.left_hosts import hosts_that_left
+from autoscaler.core.readable.left_hosts import foreign_host
 from autoscaler.core.readable.values import fault_of_request
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.requests.group_names import group_id, is_of_group, pe_of
@@ -532,9 +532,7 @@ class RequestReader:
             return expression, True
         if any(matches(expression, host) for host in self._our_hosts):
             return expression, False
-        present = {host.name for host in self._cluster.hosts} | self._our_hosts
-        left = hosts_that_left(expressions, present, self._new_names)
-        return because(Code.HOST_LEFT, hosts=left) if left else because(Code.FOREIGN_HOST, hosts=tuple(expressions))
+        return foreign_host(expressions, self._cluster.hosts, self._our_hosts, self._new_names)
 
 
 def _names_of_workers(policy: Policy, present: Iterable[str]) -> tuple[str, ...]:
