@@ -38,6 +38,7 @@ WHOLE, GRID_ENGINE, PROVIDER, STATE, DEFECT = (
 PROGRAMS = frozenset({"qalter", "qconf", "qdel", "qhold", "qhost", "qmod", "qping", "qrls", "qstat", "qsub"})
 LOST = frozenset({Condition.SILENT_TOO_LONG, Condition.FENCED})
 OTHER = "other"
+MOST_COUNTED = 10**18
 PRICES_HOLD = 3600.0
 """Seconds between two readings of the date of the oldest price."""
 
@@ -249,4 +250,5 @@ def _summed(counts: Iterable[tuple[Labels, int]]) -> dict[Labels, float]:
     sums: Counter[Labels] = Counter()
     for labels, count in counts:
         sums[labels] += count
-    return {labels: float(count) for labels, count in sums.items()}
+    # Of an order as its journal has it: a damaged one may have any number.
+    return {labels: float(min(count, MOST_COUNTED)) for labels, count in sums.items()}

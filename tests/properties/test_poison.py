@@ -185,7 +185,7 @@ BUSY_WORKERS = {"i-busy", "i-silent"}
 
 def is_unreadable(value: object, poison: object) -> bool:
     """Whether this can be no number of that field's. Texts are judged where they are used."""
-    return isinstance(poison, int | float) and not 0 <= poison <= 10**19
+    return isinstance(poison, int | float) and not 0 <= poison <= 10**19 and poison != value
 
 
 def affected_by(path: Path) -> tuple[set[int], set[str]]:

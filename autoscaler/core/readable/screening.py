@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import inf
 from operator import attrgetter
 from typing import Any, TypeVar
 
 from autoscaler.core.model.cluster import Cluster, Complex, ExecutionHost, JobCategory, QueueInstance
-from autoscaler.core.model.complexes import by_any_name, task_count
+from autoscaler.core.model.complexes import TOO_MUCH, by_any_name, task_count
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, Order, Worker
 from autoscaler.core.model.host_limits import is_dynamic
@@ -70,6 +71,9 @@ def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
             faults += [fault(f"queue {name}", f"slots of {host}", slots) for host, slots in bad.items()]
             queues = {**queues, name: replace(queue, slots_by_host={**queue.slots_by_host, **dict.fromkeys(bad, 0)})}
     intervals: dict[str, Any] = {name: _INTERVALS[name] for name in odd}
+    if not _is_duration(cluster.default_duration):
+        faults.append(fault("the configuration", "default_duration", cluster.default_duration))
+        intervals["default_duration"] = inf
     return replace(
         cluster,
         hosts=hosts,
@@ -80,6 +84,11 @@ def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
         details=_all(cluster.details, "qstat -j of job", now, faults),
         **intervals,
     )
+
+
+def _is_duration(seconds: float) -> bool:
+    """Whether it is a time, or INFINITY."""
+    return 0 <= seconds <= TOO_MUCH or seconds == inf
 
 
 def _complexes(complexes: Mapping[str, Complex], faults: list[Reason]) -> Mapping[str, Complex]:
