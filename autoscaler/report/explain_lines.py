@@ -49,6 +49,7 @@ REMEMBERED = {
     "terminated_at": "termination planned {}",
     "missing_since": "not in the provider's list since {}",
     "silent_s": "no load report for {}, while other hosts sent some",
+    "unvouched_s": "of its silence, {} while no other worker vouched for its network",
     "fenced_at": "end planned while it was still an execution host {}",
     "gone": "the provider confirmed its end",
     "left": "seen to be no execution host any more",
