@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.names_of_record import (
@@ -342,12 +343,17 @@ def _lines(text: str, names: Names) -> str:
     return re.sub(r"^(\S*)(.*)$", line, text, flags=re.MULTILINE)
 
 
+def _alike(code: Code) -> str:
+    """Only the form of a host's name tells these two reasons apart, and an invented name has another form."""
+    return (Code.FOREIGN_HOST if code is Code.HOST_LEFT else code).value
+
+
 def _decided(snapshot: Snapshot) -> dict[str, Any]:
     """A plan's decisions, without names."""
     made = plan(snapshot)
     return {
         "actions": [(type(action).__name__, action.reason.code.value) for action in made.actions],
         "jobs": (made.waiting, made.counted, made.fitting),
-        "categories": Counter(verdict.reason.code.value for verdict in made.job_categories),
+        "categories": Counter(_alike(verdict.reason.code) for verdict in made.job_categories),
         "workers": Counter(verdict.reason.code.value for verdict in made.workers),
     }

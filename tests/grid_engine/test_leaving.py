@@ -7,7 +7,7 @@ from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.waiting import Until
 
-ALONE = ("-sconf", "-sc", "-ssconf", "-sss", "-stl", "-sstree")
+ALONE = ("-sconf", "-sc", "-ssconf", "-stl", "-sstree")
 LISTS = ("-sel", "-sh", "-ss", "-sm", "-so")
 """Lists of which no entry can be shown by itself."""
 OBJECTS = {

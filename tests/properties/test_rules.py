@@ -278,7 +278,8 @@ def steady(memory: Memory) -> Memory:
     """Without what counts passes or seconds, which goes on in an unchanged world. A worker's mark is the same as one
     that was only tried: no command has run, so a later observation shows the worker enabled.
     """
-    trials = {order: replace(trial, joined_s=0.0) for order, trial in memory.trials.items()}
+    # A mark of this pass excuses a launch from the next observation on.
+    trials = {order: replace(trial, joined_s=0.0, excused=False) for order, trial in memory.trials.items()}
     workers = {name: _steady(note) for name, note in memory.workers.items()}
     return replace(memory, passes=0, observed_at=0.0, trials=trials, workers=workers)
 

@@ -162,8 +162,8 @@ def _with_jobs(host: ExecutionHost | None, reason: Reason) -> Reason:
     names = () if host is None else tuple(dict.fromkeys(job.name for job in host.jobs))
     if not names:
         return reason
-    more = {"more": len(names) - MOST_JOBS} if len(names) > MOST_JOBS else {}
-    return because(Code.LOST_WITH_JOBS, jobs=names[:MOST_JOBS], **more).then(reason)
+    more = len(names) - MOST_JOBS if len(names) > MOST_JOBS else None
+    return because(Code.LOST_WITH_JOBS, jobs=names[:MOST_JOBS], more=more).then(reason)
 
 
 def ended_unasked(worker: Worker, note: WorkerNote | None) -> bool:
