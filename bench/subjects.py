@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LONGEST = 72
+MAIN = "origin/main"
+"""A repository that was not cloned has none: its subjects are checked where the commits come from."""
 
 
 def problems(message: str) -> list[str]:
@@ -38,12 +40,20 @@ def messages(since: str) -> list[tuple[str, str]]:
     return [(commit, message.strip("\n")) for commit, _, message in entries if commit]
 
 
+def _exists(commit: str) -> bool:
+    argv = ("git", "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, check=False, timeout=60).returncode == 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what is wrong. Returns 1 if anything is."""
     about = (__doc__ or "").partition(": ")[2].partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m bench.subjects", description=about)
-    parser.add_argument("--since", default="origin/main", metavar="COMMIT")
+    parser.add_argument("--since", default=MAIN, metavar="COMMIT")
     since = parser.parse_args(arguments).since
+    if not _exists(since):
+        print(f"make subjects: there is no {since} here to count from: name another commit by SINCE=")
+        return int(since != MAIN)
     found = [
         f"{commit} {message.partition(chr(10))[0]!r} {problem}"
         for commit, message in messages(since)
