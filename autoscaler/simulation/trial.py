@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.model.fleet import Bucket
@@ -118,7 +118,3 @@ def least_price_a_core(offers: Sequence[Bucket]) -> float | None:
     """The least price of a core and hour; None: no price is known."""
     prices = [each.price_per_hour / each.type.vcpus for each in offers if each.price_per_hour is not None]
     return min(prices, default=None)
-
-
-def by_name(documents: Sequence[Document]) -> Mapping[str, Document]:
-    return {document["policy"]: document for document in documents}
