@@ -213,8 +213,15 @@ def test_failures_of_one_owner_prove_nothing_where_jobs_of_others_run_well(faile
     assert acts(planned(beside, failed=failed, ran=(elsewhere,))) == []
 
 
-def test_a_job_that_fails_again_proves_nothing_where_another_job_of_its_owner_ran() -> None:
-    assert acts(planned(failed=again((1, 0), (2, 0), (1, 0)), ran=(JobSuccess("w1", "ann", NOW - 600),))) == []
+def test_a_job_that_fails_again_is_the_hosts_fault_also_where_another_job_of_its_owner_ran_before() -> None:
+    assert acts(planned(failed=again((1, 0), (2, 0), (1, 0)), ran=(JobSuccess("w1", "ann", NOW - 600),))) == W1_OUT
+
+
+def test_mistakes_of_an_owner_prove_nothing_where_another_of_their_jobs_ran_unless_nobody_else_is_there() -> None:
+    ran = (JobSuccess("w1", "ann", NOW - 600), JobSuccess("w2", "ann", NOW - 30))
+    failed = failures(failed=DIRECTORY)
+    assert acts(planned(failed=failed, ran=ran)) == W1_OUT
+    assert acts(planned(failed=failed, ran=(*ran, JobSuccess("w2", "bob", NOW - 30)))) == []
 
 
 def test_failure_codes_of_jobs_that_ran_do_not_count() -> None:

@@ -145,8 +145,9 @@ def _why_uncertain(
 ) -> Reason | None:
     """Why the jobs themselves may be at fault. They are not if Grid Engine's failure codes show that the host is, or if
     jobs of another owner failed too. If jobs of other owners run well on the host, failures of one owner prove nothing.
-    Else they do if that owner's jobs ran on another host meanwhile, or if the same job fails there again and none of
-    that owner has run there.
+    Else they do if the same job fails again before it starts: only a shepherd that cannot be started puts it back. They
+    also do if that owner's jobs ran on another host meanwhile, unless they had run on this one, too: in a cell with
+    other owners the jobs that failed may be those with a mistake.
     """
 
     def enough(faults: frozenset[Fault]) -> bool:
@@ -161,8 +162,10 @@ def _why_uncertain(
     if not (ran | run) <= {owner, ""}:
         return only_owner
     starts = Counter((failure.job, failure.task) for failure in failures if fault_of(failure.failed) is Fault.AGAIN)
-    if owner not in ran and any(count > 1 for count in starts.values()) and enough(_HOSTS | {Fault.AGAIN}):
+    if any(count > 1 for count in starts.values()) and enough(_HOSTS | {Fault.AGAIN}):
         return None
+    if owner in ran and any(each.owner not in {owner, ""} for each in evidence.successes if now - each.at < WINDOW):
+        return only_owner
     ran_elsewhere = any(
         success.owner == owner and success.at >= failures[0].at and not same_host(success.host, host)
         for success in evidence.successes

@@ -141,7 +141,7 @@ ROWS = {
         remedy="See the cause beside it; `sge-autoscaler drain HOST` replaces the worker.",
     ),
     Code.ONE_OWNER: ReasonRow(
-        "all these jobs are {owner}'s, and jobs of others run well there, or none of {owner}'s ran elsewhere "
+        "all these jobs are {owner}'s, and other jobs ran well there, or none of {owner}'s ran elsewhere "
         "meanwhile: it may be the jobs",
         remedy="Look at the jobs' output paths, directories and shells (`qstat -j`), then at mounts and `id` on the "
         "host.",
