@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[1]
 CORE = ("tests/core", "tests/cases", "tests/test_imports.py")
 DOCS = "tests/test_docs.py"
 LINKED = ("providers", "sge")
-LONG = ("tests/grid_engine", "tests/soak", "tests/properties", "tests/clouds", "tests/simulated")
-"""Not for a loop of seconds: a real cell, campaigns, random histories, and modules that only help those."""
+LONG = ("tests/grid_engine", "tests/soak", "tests/dist", "tests/properties", "tests/clouds", "tests/simulated")
+"""Not for a loop of seconds: a real cell, campaigns, packages, random histories, and modules that only help those."""
 
 
 def changed_since(commit: str) -> list[str]:
@@ -47,7 +47,7 @@ def select_tests(changed: Iterable[str], imports: dict[str, set[str]]) -> list[s
                 found.update(CORE)
             case ("tests", "cases" | "core", *_):
                 found.add(f"tests/{parts[1]}")
-            case ("tests", *_) if PurePath(path).match("test_*.py") and not path.startswith(LONG[:2]):
+            case ("tests", *_) if PurePath(path).match("test_*.py") and not path.startswith(LONG[:3]):
                 found.add(path)
             case (*_, name) if name.endswith(".py"):
                 direct = {test for test, imported in imports.items() if module in imported}

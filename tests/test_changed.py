@@ -43,4 +43,4 @@ def test_imports_of_tests_are_found() -> None:
     found = imports_of_tests()
     assert "bench.changed" in found["tests/test_changed.py"]
     assert "autoscaler.engine.actor" in found["tests/act/test_actor.py"], "by way of tests/simulated"
-    assert not any(name.startswith("tests/grid_engine/") for name in found)
+    assert not any(name.startswith(("tests/grid_engine/", "tests/dist/")) for name in found)
