@@ -41,8 +41,19 @@ def export(tree: Path, to: Path) -> Path:
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target, follow_symlinks=False)
+    _add_vendored(tree, to)
     settle(to)
     return to
+
+
+def _add_vendored(tree: Path, to: Path) -> None:
+    """Copy what the page loads: from npm, not in git, and each file with the hash that git knows."""
+    run("bin/vendored", cwd=tree)
+    for line in (tree / "requirements" / "page.sha256").read_text(encoding="utf-8").splitlines():
+        name = line.split()[1]
+        if name.startswith("autoscaler/"):
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(tree / name, to / name)
 
 
 def settle(folder: Path, programs: str = "") -> None:

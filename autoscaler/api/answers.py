@@ -55,7 +55,7 @@ KEPT = frozenset({"status", "jobs", "queue", "workers"})
 """Answers that are the same for every asker."""
 LONG = frozenset({"cost"})
 """Questions that may take seconds: one of them is answered at a time, beside the others."""
-OF_OWNERS = frozenset({"status", "jobs", "queue", "workers"})
+OF_OWNERS = frozenset({"status", "jobs", "queue", "waiting", "workers"})
 """Questions whose answer contains less for a user who is no manager, if job details are their owners'."""
 NO_PASS = "the autoscaler has just started, and no pass has been made yet: ask again in a moment"
 BUSY = "others ask for much now: ask again in a moment"
@@ -170,7 +170,8 @@ class Answers:
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
-        """The answer to `status`, `jobs`, `queue`, `workers`, `explain` (subject), `history` (since, step, array),
+        """The answer to `status`, `jobs`, `queue`, `waiting` (search, owner, code, first, last), `workers`,
+        `explain` (subject), `history` (since, step, array),
         `events` (job, host, since, after, last), `passes` (last) or `cost` (by, month, since, until), as
         `form=document`, or for people as `form=text`.
         """
@@ -252,7 +253,7 @@ class Answers:
         return body
 
     def _made(self, question: _Question) -> Any:
-        from autoscaler.report.tables import jobs_blocks, queue_blocks, workers_blocks
+        from autoscaler.report.tables import jobs_blocks, queue_blocks, waiting_blocks, workers_blocks
 
         text = question.form == "text"
         if question.name in OF_STORE:
@@ -265,6 +266,10 @@ class Answers:
         if question.name == "queue":
             document = seen.queue(self._only(question.asker))
             return queue_blocks(document) if text else document
+        if question.name == "waiting":
+            only = self._only(question.asker)
+            document = self._of_owners(seen.waiting(question.query, question.asker.name, only), question.asker)
+            return waiting_blocks(document) if text else document
         if question.name == "workers":
             document = self._of_owners(seen.workers(), question.asker)
             return workers_blocks(document["workers"]) if text else document

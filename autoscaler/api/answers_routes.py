@@ -86,6 +86,18 @@ class Queue(_Question):
     """Waiting tasks by reason, with the jobs that have waited longest."""
 
 
+class Waiting(_Question):
+    """Waiting job categories, a page at a time: the caller's own first, then those that have waited longest."""
+
+    search: Annotated[
+        str, Field(max_length=100, description="A job (`12`, `12.3`), or a part of an owner's or project's name.")
+    ] = ""
+    owner: Annotated[str, Field(max_length=100, description="Only this owner's.")] = ""
+    code: Annotated[str, Field(max_length=60, description="Only those that wait for this reason.")] = ""
+    first: Annotated[str, Field(max_length=20, description="How many rows to leave out.")] = "0"
+    last: Annotated[str, Field(max_length=20, description="How many rows to return, at most 500.")] = "100"
+
+
 class Workers(_Question):
     """Every worker and persistent host with its verdict."""
 
@@ -136,7 +148,7 @@ class Cost(_Table):
 
 
 QUESTIONS: tuple[type[BaseModel], ...] = (
-    *(Status, Jobs, Queue, Workers, Explain),
+    *(Status, Jobs, Queue, Waiting, Workers, Explain),
     *(History, Events, Passes, Cost),
 )
 """The path of each is its name in lower case; its fields are the query parameters."""

@@ -6,7 +6,7 @@ An error is one sentence. A defect is logged and answered with 500, without deta
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -26,6 +26,8 @@ from autoscaler.errors import StateNotKept
 from autoscaler.plain_text import plain_lines
 
 log = logging.getLogger("autoscaler.api")
+Room = Callable[[FastAPI], None]
+"""Adds routes of a layer above: the page."""
 _WITHOUT_ROUTES = ("HTTPValidationError", "ValidationError")
 _METHODS = ("GET", "POST", "DELETE")
 _PLACES = (
@@ -36,9 +38,9 @@ _UNMATCHED = ("Not Found", "Method Not Allowed")
 """Starlette's texts if no route matches."""
 
 
-def make_app(api: Api, *, hosts: Collection[str] = (), version: str = "0") -> FastAPI:
-    """The application for one cluster, for all listeners. `hosts`: further host names that callers
-    may give.
+def make_app(api: Api, *, hosts: Collection[str] = (), version: str = "0", rooms: Iterable[Room] = ()) -> FastAPI:
+    """The application for one cluster, for all listeners. `hosts`: further host names that callers may give; `rooms`:
+    what else it serves.
     """
     app = FastAPI(
         title="sge-autoscaler",
@@ -59,6 +61,8 @@ def make_app(api: Api, *, hosts: Collection[str] = (), version: str = "0") -> Fa
     app.include_router(override_routes.overrides)
     for router in (routes.description, routes.local, routes.metrics, routes.workers):
         app.include_router(router)
+    for add in rooms:
+        add(app)
     app.add_exception_handler(Conflict, _refused)
     app.add_exception_handler(StateNotKept, _not_kept)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -17,7 +17,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from autoscaler.api.listeners import GROUPS, LISTENER, PEER, TCP, Listener
+from autoscaler.api.listeners import GROUPS, LISTENER, PEER, TCP, THROUGH, Listener
 from autoscaler.api.local_users import person_of
 
 HEAD = 10.0
@@ -69,7 +69,9 @@ class TimedProtocol(H11Protocol):
         self._greeted(transport.get_extra_info("peername"))
         self.uid, groups = _process(transport)
         self.user = self.uid if self.uid is None else person_of(self.uid)
-        self.app_state = {LISTENER: self._listener, PEER: self.uid, GROUPS: groups}  # each call's scope has a copy
+        through = self.client[0] if self.client else ""
+        # Each call's scope has a copy.
+        self.app_state = {LISTENER: self._listener, PEER: self.uid, GROUPS: groups, THROUGH: through}
         if self._too_many_of_one() or (self._full_for_others() and not self._ends_one_that_does_not_read()):
             self._send_away()
             return

@@ -25,6 +25,7 @@ KINDS = ("application/json", "text/plain")
 """CycleCloud's own examples send JSON as text/plain. A body of either type is read as JSON."""
 _ALSO = ("application/x-www-form-urlencoded",)
 """The type that `curl -d` sends by default."""
+PAGE = "/page/"
 HOSTS_SETTING = "CP_CAP_AUTOSCALE_HTTP_HOSTS"
 _OWN_SITE = ("same-origin", "none")
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
@@ -73,7 +74,18 @@ def _refused(scope: Scope, hosts: Collection[str]) -> Refusal | None:
     host = headers.get("host")
     if host is not None and not _known(host, hosts):
         return 421, f"{plain(host)[:100]} is not served here; {HOSTS_SETTING} names the hosts that are"
-    return _of_another_site(headers, host or "") or _of_another_kind(scope["method"], headers)
+    if _opens_page(scope, headers):
+        return None
+    return _of_another_site(headers, host or "", hosts) or _of_another_kind(scope["method"], headers)
+
+
+def _opens_page(scope: Scope, headers: Headers) -> bool:
+    """Whether a browser opens a view of the page, perhaps by a link of another site. That changes nothing, and the
+    other site sees nothing of it.
+    """
+    to_page = scope["path"] == "/" or f"{scope['path']}/".startswith(PAGE)
+    opens = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
+    return to_page and scope["method"] == "GET" and opens
 
 
 def _known(host: str, hosts: Collection[str]) -> bool:
@@ -92,12 +104,16 @@ def is_address(host: str) -> bool:
     return True
 
 
-def _of_another_site(headers: Headers, host: str) -> Refusal | None:
+def _of_another_site(headers: Headers, host: str, hosts: Collection[str]) -> Refusal | None:
     site = headers.get("sec-fetch-site", "none").lower()
     for name in ("origin", "referer"):
         from_page = headers.get(name)
-        if from_page is not None and _place(from_page) != host.lower():
-            return 403, f"this call is from a page of another site ({name})"
+        if from_page is None or _place(from_page) == host.lower():
+            continue
+        # A proxy may have replaced the host name. The browser itself says that the page is of the same site.
+        if site == "same-origin" and _known(_place(from_page), hosts):
+            continue
+        return 403, f"this call is from a page of another site ({name})"
     return None if site in _OWN_SITE else (403, "this call is from a page of another site (Sec-Fetch-Site)")
 
 

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from autoscaler.answer_client import OVERRIDES
 from autoscaler.api.dependencies import OPERATION, USER, Api
+from autoscaler.api.gate import PAGE
 from autoscaler.api.listeners import SOCKET, TCP, listener_of
 from autoscaler.api.tokens import PREFIX
 from autoscaler.errors import StateNotKept
@@ -59,6 +60,8 @@ class Journalled:
         async def keep() -> None:
             nonlocal kept
             if kept or (scope["path"] == METRICS and status == 200):  # a scrape every 30 s changes nothing
+                return
+            if scope["path"].startswith(PAGE) and scope["method"] in READS and status < 500:  # nor does who looks
                 return
             if status >= 400 and listener_of(scope) is SOCKET:  # refused calls must not displace recorded ones
                 return

@@ -13,8 +13,10 @@ from fastapi.routing import APIRoute
 from starlette.routing import Match
 from starlette.types import Scope
 
-STATE, LISTENER, PEER, GROUPS = "state", "listener", "peer", "groups"
-"""Keys of a call's scope: its listener, and the uid and groups of the calling process if the kernel knows them."""
+STATE, LISTENER, PEER, GROUPS, THROUGH = "state", "listener", "peer", "groups", "through"
+"""Keys of a call's scope: its listener; the uid and groups of the calling process if the kernel knows them; the address
+at the other end of the connection, which may be a proxy's.
+"""
 _CLOSE = ("Connection", "close")
 
 
@@ -43,8 +45,10 @@ class Listener:
     """Headers of every answer."""
 
 
-TCP = Listener("http", "CP_CAP_AUTOSCALE_HTTP", at_once=200, waiting=100, places=40)
-"""The REST API, with a login."""
+STREAMS = 100
+"""Open pages that hear of news, of all users together."""
+TCP = Listener("http", "CP_CAP_AUTOSCALE_HTTP", at_once=200 + STREAMS, waiting=100, places=40)
+"""The REST API and the page, with a login. 200 connections are left to those who ask, however many pages are open."""
 SOCKET = Listener(
     "requests",
     "CP_CAP_AUTOSCALE_SOCKET",

@@ -29,6 +29,8 @@ BURST, EVERY = 20, 3.0
 AT_ONCE = 4
 """Unknown callers that are checked at once; further ones get 503."""
 _MOST_ADDRESSES = 10_000
+_OF_TOKEN = "token:"
+"""Begins the name of a caller with a token; the name of a user has no colon."""
 _LOG_EVERY = 60.0
 UNKNOWN = "an unknown address"
 """The caller's address if a proxy passes on something that is not one."""
@@ -100,7 +102,7 @@ class Logins:
         assert self.tokens is not None
         found = self.tokens.owner(token)
         if found is not None:
-            return of_rest(f"token:{found.name}", found.role)
+            return of_rest(f"{_OF_TOKEN}{found.name}", found.role)
         self._failed(peer, "a token")  # cannot be guessed, so no try is counted: that would only shut out others
         why = "this token has expired" if self.tokens.expired(token) else "this token is not known"
         raise LoginRefused(401, why)
@@ -119,6 +121,16 @@ class Logins:
             raise LoginRefused(401, str(error)) from error
         except Undecided as error:
             raise _ask_again(error) from error
+
+    def standing(self, name: str) -> tuple[Principal, str] | None:
+        """The caller of this name who proved a login before, with the present role, and a mark that changes when what
+        proved it is replaced; None: this login counts no more.
+        """
+        if name.startswith(_OF_TOKEN):
+            token = None if self.tokens is None else self.tokens.named(name.removeprefix(_OF_TOKEN))
+            return None if token is None else (of_rest(name, token.role), token.digest)
+        found = None if self.passwords is None else self.passwords.standing(name)
+        return None if found is None else (of_rest(name, found[0]), found[1])
 
     def manages(self, name: str, peer: str, *, acts: bool) -> bool:
         """Whether a user that MUNGE proved is a manager of Grid Engine. Raises LoginRefused if it was not checked."""

@@ -114,6 +114,15 @@ class Passwords:
                 self._proved[user] = self._digest(user, password)
         return entry.role
 
+    def standing(self, user: str) -> tuple[Role, str] | None:
+        """The present role of a user who logged in before, and a mark that changes with the password; None: there is no
+        such user any more.
+        """
+        with self._guard:
+            self._look()
+            entry = self._entries.get(user)
+        return None if entry is None else (entry.role, hashlib.sha256(entry.hash.encode()).hexdigest())
+
     def right(self, user: str, password: str) -> bool:
         """Whether this is the password of this user."""
         return (self.proven(user, password) or self.role(user, password)) is not None

@@ -92,6 +92,13 @@ class Tokens:
         """The entry of this token; None: there is none, or it has expired."""
         return next((each for each in self._matching(token) if each.expires_at > self._clock()), None)
 
+    def named(self, name: str) -> Token | None:
+        """The entry of this name; None: there is none, or it has expired."""
+        with self._guard:
+            self._look()
+            found = self._known.get(name)
+        return found if found is not None and found.expires_at > self._clock() else None
+
     def expired(self, token: str) -> bool:
         """Whether this token existed and has expired. Its holder may learn that."""
         return any(each.expires_at <= self._clock() for each in self._matching(token))

@@ -30,9 +30,11 @@ from autoscaler.store.store import Store
 from autoscaler.supervised import supervised
 
 if TYPE_CHECKING:
+    from autoscaler.api.app import Room
     from autoscaler.api.logins import Logins
     from autoscaler.api.munge_login import MungeLogin
     from autoscaler.api.operations import Operations
+    from autoscaler.api.relayed_answers import RelayedAnswers
     from autoscaler.api.server import Address, Server
 
 log = logging.getLogger("autoscaler.api")
@@ -123,8 +125,10 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
         requests = service(invocation, store, lambda: _names(policy, store), ring=lambda: None)
         auto_stops = AutoStops(store.auto_stops, order_secret(invocation), ring=lambda: None) if endpoint else None
         hosts = (invocation.cell.master, *invocation.settings.process.http_hosts)
-        api = Api(operations, logins, calls, requests, auto_stops, relayed(invocation))
-        app = make_app(api, hosts=hosts, version=_VERSION)
+        answers = relayed(invocation)
+        api = Api(operations, logins, calls, requests, auto_stops, answers)
+        rooms = [] if logins is None else [stack.enter_context(_page(invocation, logins, operations, answers))]
+        app = make_app(api, hosts=hosts, version=_VERSION, rooms=rooms)
         servers: dict[str, Server] = {}
         if endpoint is not None and auto_stops is not None:
             servers["workers ask at {}/autostop"] = Server(app, Address(endpoint.address, endpoint.port), WORKERS)
@@ -141,7 +145,30 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
             stack.enter_context(other.beside())
         if auto_stops is not None:
             stack.callback(auto_stops.close)  # before the server ends, so that waiting workers get an answer
-        yield last, {description: server.url for description, server in servers.items()}
+        urls = {description: server.url for description, server in servers.items()}
+        if at is not None:
+            urls["page at {}/page/"] = last.url
+        yield last, urls
+
+
+@contextlib.contextmanager
+def _page(invocation: Invocation, logins: Logins, operations: Operations, answers: RelayedAnswers) -> Iterator[Room]:
+    """The page, with its sessions."""
+    from autoscaler.page.feed import Feed
+    from autoscaler.page.reader import Reader
+    from autoscaler.page.routes import Page, with_page
+    from autoscaler.page.viewer import Viewers
+    from autoscaler.store.sessions import Sessions
+
+    process, name = invocation.settings.process, f"{invocation.cell.root} {invocation.cell.cell}"
+    feed = Feed()
+    with (
+        contextlib.closing(Sessions.open(invocation.store_file.with_suffix(".sessions"))) as sessions,
+        invocation.store() as store,  # a connection of its own, so that it also sees what callers change here
+        feed.following(store),
+    ):
+        viewers = Viewers(logins, sessions, name, process.http_user_header or "", process.http_proxies)
+        yield with_page(Page(invocation.cell.title, viewers, Reader(answers), operations, feed, _VERSION))
 
 
 @contextlib.contextmanager

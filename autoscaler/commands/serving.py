@@ -319,7 +319,7 @@ def own_files(invocation: Invocation) -> Iterator[tuple[str, Path]]:
     """The existing files of the state directory."""
     store = invocation.store_file
     yield "the store", store
-    for suffix in (".sqlite-wal", ".sqlite-shm", ".calls", ".secret"):
+    for suffix in (".sqlite-wal", ".sqlite-shm", ".calls", ".sessions", ".secret"):
         if (path := store.with_suffix(suffix)).exists():
             yield "the secret" if suffix == ".secret" else "the store", path
     if invocation.settings.process.http_passwords is None:

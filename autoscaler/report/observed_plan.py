@@ -53,6 +53,18 @@ class ObservedPlan:
         parts = {name: document[name] for name in ("schema", "now", "waiting", "counted", "fitting")}
         return parts | {"reasons": rows, "not_shown": hidden}
 
+    def waiting(self, query: Mapping[str, str], asker: str, only: str | None = None) -> dict[str, Any]:
+        """A page of the waiting job categories. `only`: the only owner whose jobs are shown; None: all. Raises
+        SettingsError.
+        """
+        from autoscaler.report.document import without_verdicts
+        from autoscaler.report.waiting_list import read_waiting_query, waiting_rows
+
+        document = without_verdicts(self.snapshot, self.plan, self.timings, zone=self.zone)
+        parts = {name: document[name] for name in ("schema", "now", "waiting", "counted", "fitting")}
+        rows = waiting_rows(self.snapshot, self.plan, read_waiting_query(query), asker=asker, only=only)
+        return parts | rows
+
     def owners(self) -> dict[int, str]:
         """The owner of each waiting or running job."""
         cluster = self.snapshot.cluster

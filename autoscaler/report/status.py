@@ -195,6 +195,14 @@ def status_pairs(document: Mapping[str, Any]) -> _Pairs:
     yield from _price_pairs(document)
     if document["requested"]:
         yield "requested", document["requested"]
+    yield from trouble_pairs(document)
+    for name, phrase in (("keep", "kept by command"), ("drain", "drained by command")):
+        if document[name]:
+            yield phrase, ", ".join(document[name])
+
+
+def trouble_pairs(document: Mapping[str, Any]) -> _Pairs:
+    """What keeps the autoscaler from acting, what failed, and what only a person can mend."""
     yield from _held_back_pairs(document)
     yield from _order_pairs(document)
     yield from _failed_worker_pairs(document)
@@ -208,9 +216,21 @@ def status_pairs(document: Mapping[str, Any]) -> _Pairs:
     for trouble in document["troubles"] if document["serving"] else ():
         yield "watching", trouble
     yield from _notification_pairs(document.get("notifications", {}))
-    for name, phrase in (("keep", "kept by command"), ("drain", "drained by command")):
-        if document[name]:
-            yield phrase, ", ".join(document[name])
+
+
+def attention_pairs(document: Mapping[str, Any]) -> _Pairs:
+    """The same with what else an operator should look at: an autoscaler that does not run, old prices, budgets that are
+    spent.
+    """
+    if not document["serving"] or document["silent"]:
+        yield "autoscaler", _who(document)
+    yield from trouble_pairs(document)
+    for name, text in _price_pairs(document):
+        if name == "prices":
+            yield name, text
+    for budget in document["budgets"]:
+        if budget["level"] or budget["spent"] is None:
+            yield "budget", f"of {budget['owner']}: {_spent(budget, document['currency'])}{_then(budget)}"
 
 
 def _pass_pairs(document: Mapping[str, Any]) -> _Pairs:

@@ -74,6 +74,28 @@ def queue_blocks(document: Row) -> list[Block]:
     return [Block(columns=("tasks", "longest", "counts", "why"), rows=cells, lines=[*none, *note])]
 
 
+def waiting_blocks(document: Row) -> list[Block]:
+    """A page of the waiting job categories."""
+    cells = [
+        (
+            " ".join(row["jobs"]) + (" ..." if row["count"] > len(row["jobs"]) else ""),
+            row["owner"] or "-",
+            str(row["tasks"]),
+            str(row["slots"]),
+            duration(row["waited_s"]),
+            _why(row["reason"]),
+        )
+        for row in document["categories"]
+    ]
+    hidden = document["not_shown"]
+    note = [f"{count(hidden, 'task')} of others: only their owners and managers see them"] if hidden else []
+    left = document["found"] - document["first"] - len(cells)
+    more = [f"{left} more categories"] if left > 0 else []
+    none = [] if cells or note else ["no such job waits"]
+    columns = ("jobs", "owner", "tasks", "slots", "waits", "why")
+    return [Block(columns=columns, rows=cells, lines=[*none, *more, *note])]
+
+
 def print_orphans(rows: Sequence[Row]) -> None:
     """Machines that no pass manages."""
     cells = [

@@ -444,6 +444,13 @@ class Process(Section):
         "Addresses or networks of proxies, with commas, whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. "
         "Default: none; every call counts as one of the address that it came from.",
     )
+    http_user_header: str | None = setting(
+        "CP_CAP_AUTOSCALE_HTTP_USER_HEADER",
+        None,
+        "Name of the header in which the proxies of CP_CAP_AUTOSCALE_HTTP_PROXIES name the user whom they have logged "
+        "in, for the page: `X-Forwarded-User`, for example. The proxy must remove it from what clients send. Users of "
+        "the password file have their role, others may read. Default: users log in at the page.",
+    )
     http_hosts: Names = setting(
         "CP_CAP_AUTOSCALE_HTTP_HOSTS",
         (),

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TOOLS = "cat chmod cp cut date dirname flock grep mkfifo mv rm seq sh sha256sum sleep tail uname".split()  # noqa: SIM905
 GRID_ENGINE = ("sge_qmaster", "sge_execd", "qconf", "qstat")
-THE_REST = ("ip", "ps", "sendmail")
+THE_REST = ("ip", "ps", "sendmail", "npm", "chromium")
 
 # Makes an environment whose python is this same fake, so that pip's calls are logged too.
 PYTHON = """
@@ -111,6 +111,8 @@ def machine(tmp_path: Path) -> Machine:
     for name in ("bin/setup", "setup.cfg", "pyproject.toml", "requirements/run.txt", "requirements/dev.txt"):
         (made.checkout / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, made.checkout / name)
+    (made.checkout / "bin/vendored").write_text('#!/bin/sh\necho vendored >>"$CALLS"\n')
+    (made.checkout / "bin/vendored").chmod(0o755)
     return made
 
 
@@ -196,6 +198,20 @@ def test_packages_are_installed_through_sudo_if_it_exists(machine: Machine) -> N
     machine.add("sudo")
     machine.set_up()
     assert machine.calls("sudo") == [f"sudo sh {machine.checkout}/bin/setup --packages iproute2"]
+
+
+def test_the_browser_of_the_tests_and_the_scripts_of_the_page_are_brought(machine: Machine) -> None:
+    machine.remove("npm", "chromium")
+    machine.add("apt-get")
+    machine.set_up()
+    assert installed(machine) == {"npm", "chromium", "fonts-dejavu-core"}
+    assert machine.calls("vendored") == ["vendored"]
+
+
+def test_a_machine_that_cannot_fetch_the_scripts_of_the_page_is_set_up_without_them(machine: Machine) -> None:
+    (machine.checkout / "bin/vendored").write_text("#!/bin/sh\nexit 1\n")
+    done = machine.set_up()
+    assert (done.returncode, "the page is without scripts" in done.stderr) == (0, True)
 
 
 @pytest.mark.parametrize("file", ("etc/hosts", "etc/hostname"))

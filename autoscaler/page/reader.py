@@ -1,0 +1,97 @@
+"""Reads answers for the page: the same as commands and programs get, with the rights of who looks.
+
+An answer is kept for a moment, since several people or tabs show the same. Few questions of the page are under way at
+once, so that it takes no place from those who ask or command.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from autoscaler.api.answers import Answering, Asker
+
+AT_ONCE = 4
+"""Questions of the page under way at once, of the 12 that the autoscaler answers or keeps waiting."""
+PATIENCE = 20.0
+"""Seconds that a view waits for a place."""
+FRESH = 1.0
+"""Seconds for which an answer is used again."""
+MOST_KEPT, LARGEST_KEPT = 64, 4 << 20
+"""Answers that are kept, and bytes of the largest one."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Unavailable(Exception):
+    """There is no answer. `status`: that of the answer, as 403, 404 or 503."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status, self.text = status, text
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One answer: its document, and the pass that it is of."""
+
+    document: Mapping[str, Any]
+    number: int | None
+    as_of: str | None
+    trouble: str
+
+
+@dataclass(slots=True)
+class Reader:
+    """For one process. Any thread may call."""
+
+    answering: Answering
+    stopwatch: Callable[[], float] = time.monotonic
+    _places: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _kept: OrderedDict[tuple[str, ...], tuple[float, Reading]] = field(default_factory=OrderedDict)
+
+    def read(self, question: str, asker: Asker, query: Mapping[str, str] = _NOTHING) -> Reading:
+        """The answer to a question. Raises Unavailable."""
+        query = {name: value for name, value in query.items() if value}
+        # What a user may see follows from these.
+        key = (asker.name, str(asker.of_cell), question, *(f"{name}={query[name]}" for name in sorted(query)))
+        with self._guard:
+            found = self._kept.get(key)
+        if found is not None and self.stopwatch() - found[0] < FRESH:
+            return found[1]
+        if not self._places.acquire(timeout=PATIENCE):
+            raise Unavailable(503, "many people look at this page now: it is loaded again in a moment")
+        try:
+            reply = self.answering.answer(question, query, asker)
+        finally:
+            self._places.release()
+        body = b"".join(reply.parts)
+        reading = _read(reply.status, body)
+        if len(body) <= LARGEST_KEPT:
+            with self._guard:
+                self._kept[key] = self.stopwatch(), reading
+                while len(self._kept) > MOST_KEPT:
+                    self._kept.popitem(last=False)
+        return reading
+
+    def document(self, question: str, asker: Asker, query: Mapping[str, str] = _NOTHING) -> Any:
+        """The document alone. Raises Unavailable."""
+        return self.read(question, asker, query).document
+
+
+def _read(status: int, body: bytes) -> Reading:
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise Unavailable(503, "the autoscaler gave no answer that can be read: is it another version?")
+    if status != 200:
+        raise Unavailable(status, str(answer.get("error") or f"status {status}"))
+    return Reading(answer["document"], answer["pass"], answer["as_of"], answer["trouble"])

@@ -1,0 +1,129 @@
+"""Renders the templates. Everything that comes from outside is text: escaped, and without control characters.
+
+Links are relative, so that the page works below any path of a proxy. They carry what is shown: filter, time and zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+import jinja2
+from markupsafe import Markup, escape
+
+from autoscaler.plain_text import plain
+from autoscaler.report.wording import count, duration, number
+
+NAVIGATION = (
+    ("./", "Overview"),
+    ("jobs", "Jobs"),
+    ("workers", "Workers"),
+    ("decisions", "Decisions"),
+    ("cost", "Cost"),
+    ("actions", "Actions"),
+)
+"""Path and name of each view, in the order of the page."""
+CELL_ZONE = "cell"
+"""Value of `zone` in links: the zone of the autoscaler's machine. Without any, scripts show the reader's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """The zone in which times are shown. `chosen`: as links name it; '': the reader's."""
+
+    chosen: str
+    at: tzinfo | None
+    """None: that of this machine."""
+
+    def text(self, at: datetime, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+        local = at.astimezone(self.at)
+        return f"{local.strftime(form)} {local.tzname()}"
+
+
+def zone_of(name: str) -> Zone:
+    """The zone that a link names; an unknown one is that of the cell."""
+    if name in ("", CELL_ZONE):
+        return Zone(name, None)
+    try:
+        return Zone(name, UTC if name.upper() == "UTC" else ZoneInfo(name))
+    except (ValueError, OSError, KeyError):  # the last is what zoneinfo raises for a name that it does not know
+        return Zone(CELL_ZONE, None)
+
+
+def link(path: str, **query: object) -> str:
+    """A link to a view with what it shows; what is empty is left out."""
+    kept = {name: str(value) for name, value in query.items() if value not in (None, "", False)}
+    return f"{path}?{urlencode(kept)}" if kept else path
+
+
+def render(template: str, zone: Zone, /, **values: Any) -> str:
+    """A whole page."""
+
+    def to(path: str, **query: object) -> str:
+        return link(path, **{"zone": zone.chosen, **query})
+
+    def moment(at: str | None, *, form: str = "%Y-%m-%d %H:%M:%S") -> Markup:
+        return _moment(at, zone, form)
+
+    return (
+        _environment().get_template(template).render(**values, link=to, moment=moment, zone=zone, navigation=NAVIGATION)
+    )
+
+
+def _moment(at: str | None, zone: Zone, form: str) -> Markup:
+    """A time as an element that a script may show in the reader's zone; its title names the cell's."""
+    if at is None:
+        return Markup("–")
+    try:
+        when = datetime.fromisoformat(at)
+    except ValueError:
+        return escape(plain(at))
+    title = zone_of(CELL_ZONE).text(when)
+    local = Markup("") if zone.chosen else Markup(" data-local")
+    return Markup('<time datetime="{}" title="{} in the zone of the cell"{}>{}</time>').format(
+        when.isoformat(timespec="seconds"), title, local, zone.text(when, form)
+    )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("autoscaler.page"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_as_text,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "duration": duration,
+        "number": number,
+        "plain": plain,
+        "money": _money,
+        "link_to": _link_to,
+    }
+    environment.globals["count"] = count
+    return environment
+
+
+def _as_text(value: Any) -> Any:
+    """What an expression of a template shows: no control character of anybody's text."""
+    if value is None:
+        return "–"
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _money(value: float | None) -> str:
+    """Two decimals, or as many as a small amount needs."""
+    if value is None:
+        return "–"
+    return f"{value:,.2f}" if value == 0 or abs(value) >= 0.1 else f"{value:.4f}"
+
+
+def _link_to(query: Mapping[str, Any], path: str) -> str:
+    return link(path, **query)

@@ -1,0 +1,42 @@
+"""The overview: is it all right, what does it cost, what should I do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from autoscaler.page.views.looking import Looking, Shown
+from autoscaler.report.status import attention_pairs
+
+SPANS = {"1h": (3600, 30), "6h": (6 * 3600, 300), "24h": (86_400, 900), "7d": (7 * 86_400, 3 * 3600)}
+"""Seconds to look back, and seconds of a point, by the name in links."""
+DECISIONS = 8
+_MONTH_STEP = 7 * 86_400
+
+
+def overview(looking: Looking) -> Shown:
+    span = looking.choice("span", SPANS, "6h")
+    since, step = SPANS[span]
+    history = looking.document("history", {"since": str(since), "step": str(step)})
+    passes = looking.document("passes", {"last": str(DECISIONS)})["passes"]
+    status = looking.document("status")
+    values = {
+        "status": status,
+        "attention": list(attention_pairs(status)),
+        "decisions": list(reversed(passes)),
+        "points": history["periods"],
+        "span": span,
+        "spans": list(SPANS),
+        "month": _month(looking, status),
+    }
+    return Shown("overview.html", "Overview", "./", values)
+
+
+def _month(looking: Looking, status: Any) -> dict[str, Any]:
+    """This month's cost by the monitor's samples, and the budget of the cell."""
+    now = datetime.fromisoformat(status["now"]).astimezone(UTC)
+    begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    seconds = max(int((now - begin).total_seconds()), 60)
+    periods = looking.document("history", {"since": str(seconds), "step": str(_MONTH_STEP)})["periods"]
+    budget = next((each for each in status["budgets"] if each["owner"] == "the cell"), None)
+    return {"cost": sum(period["cost"] for period in periods), "since": begin.isoformat(), "budget": budget}

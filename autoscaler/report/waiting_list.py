@@ -1,0 +1,125 @@
+"""The answer to `waiting`: the job categories that wait, a page at a time, found by number, owner, project or reason.
+
+Its size does not grow with the cell: only the rows of the page are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autoscaler.core.model.complexes import has_task
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
+from autoscaler.report.document import reason_part
+from autoscaler.report.events import at_zone, query_number
+from autoscaler.report.reasons.table import REASONS
+
+MOST, LAST = 500, 100
+"""Rows of one answer: at most, and by default."""
+NAMED = 5
+"""Jobs of a category that a row names."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingQuery:
+    """What is asked for; '' asks for all."""
+
+    search: str = ""
+    """A job's number or task (`12`, `12.3`), or a part of an owner's or project's name."""
+    owner: str = ""
+    code: str = ""
+    first: int = 0
+    """How many rows to leave out."""
+    last: int = LAST
+    """How many rows to return at most."""
+
+
+def read_waiting_query(query: Mapping[str, str]) -> WaitingQuery:
+    """Read a query. Raises SettingsError."""
+    return WaitingQuery(
+        query.get("search", "").strip(),
+        query.get("owner", ""),
+        query.get("code", ""),
+        query_number(query, "first", 0),
+        min(max(query_number(query, "last", LAST), 1), MOST),
+    )
+
+
+def waiting_rows(
+    snapshot: Snapshot, plan: Plan, query: WaitingQuery, *, asker: str, only: str | None
+) -> dict[str, Any]:
+    """The rows of one page, those of the asker first, then those that have waited longest. `only`: the only owner whose
+    jobs are shown; None: all.
+    """
+    visible = [verdict for verdict in plan.job_categories if only is None or verdict.ask.owner == only]
+    of_owner = [verdict for verdict in visible if not query.owner or verdict.ask.owner == query.owner]
+    found = [verdict for verdict in of_owner if _matches(verdict, query.search)]
+    shown = [verdict for verdict in found if not query.code or verdict.reason.code.value == query.code]
+    shown.sort(key=lambda one: (one.ask.owner != asker, -one.waited, one.jobs[:1]))
+    page = shown[query.first : query.first + query.last]
+    return {
+        "found": len(shown),
+        "tasks": sum(verdict.count for verdict in shown),
+        "first": query.first,
+        "not_shown": sum(verdict.count for verdict in plan.job_categories) - sum(verdict.count for verdict in visible),
+        "codes": list(_codes(found)),
+        "categories": [_row(verdict, snapshot.now, query.search) for verdict in page],
+    }
+
+
+def _matches(verdict: JobCategoryVerdict, search: str) -> bool:
+    if not search:
+        return True
+    if search[0].isdecimal() and _named(verdict, search):
+        return True
+    words = search.lower()
+    return words in verdict.ask.owner.lower() or words in (verdict.ask.project or "").lower()
+
+
+def _named(verdict: JobCategoryVerdict, search: str) -> str:
+    """The job or task of this category that a search names; '': none."""
+    number, _, task = search.partition(".")
+    if not number.isdecimal() or len(number) > 18 or int(number) not in verdict.jobs:
+        return ""
+    tasks = verdict.tasks[verdict.jobs.index(int(number))]
+    if task and not (task.isdecimal() and len(task) <= 18 and tasks and has_task(tasks, int(task))):
+        return ""
+    return f"{number}.{task}" if task else f"{number}.{tasks}" if tasks else number
+
+
+def _codes(verdicts: Sequence[JobCategoryVerdict]) -> Iterator[dict[str, Any]]:
+    """The reasons among them, those of most tasks first."""
+    tasks: dict[str, int] = {}
+    first: dict[str, Code] = {}
+    for verdict in verdicts:
+        code = verdict.reason.code
+        tasks[code.value] = tasks.get(code.value, 0) + verdict.count
+        first.setdefault(code.value, code)
+    for name, count in sorted(tasks.items(), key=lambda each: (-each[1], each[0])):
+        yield {"code": name, "short": REASONS[first[name]].short, "tasks": count}
+
+
+def _row(verdict: JobCategoryVerdict, now: float, search: str) -> dict[str, Any]:
+    named = _named(verdict, search) if search[:1].isdecimal() else ""
+    pairs = zip(verdict.jobs[:NAMED], verdict.tasks[:NAMED], strict=True)
+    jobs = [f"{job}.{tasks}" if tasks else str(job) for job, tasks in pairs]
+    row = REASONS[verdict.reason.code]
+    return {
+        "jobs": [named] if named else jobs,
+        "count": len(verdict.jobs),
+        "tasks": verdict.count,
+        "slots": verdict.ask.slots_min,
+        "pe": verdict.ask.pe,
+        "requests": dict(verdict.ask.hard),
+        "queues": list(verdict.ask.queues),
+        "owner": verdict.ask.owner or None,
+        "project": verdict.ask.project,
+        "counted": verdict.counted,
+        "waited_s": round(verdict.waited, 3),
+        "since": at_zone(now - verdict.waited),
+        "reason": reason_part(verdict.reason),
+        "owner_remedy": row.owner_remedy,
+        "remedy": row.remedy,
+    }

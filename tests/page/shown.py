@@ -1,0 +1,145 @@
+"""The page served on loopback by the real application, over what a pass observed; and a client like a browser without
+scripts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from html import unescape
+from pathlib import Path
+from types import MappingProxyType
+
+import requests
+
+from autoscaler.api.answers import Answers
+from autoscaler.api.app import make_app
+from autoscaler.api.dependencies import Api
+from autoscaler.api.logins import Logins
+from autoscaler.api.operations import Operations
+from autoscaler.api.passwords import Passwords, hashed
+from autoscaler.api.principal import Role
+from autoscaler.api.server import Address, Server
+from autoscaler.api.tokens import Tokens
+from autoscaler.api.view import ClusterValues
+from autoscaler.core.plan import plan
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.page.feed import Feed
+from autoscaler.page.reader import Reader
+from autoscaler.page.routes import Page, with_page
+from autoscaler.page.viewer import Viewers
+from autoscaler.report.observed_plan import ObservedPlan
+from autoscaler.report.status import Now, status
+from autoscaler.store.calls import CallLog
+from autoscaler.store.sessions import Sessions
+from autoscaler.store.store import Store
+
+PASSWORD = "s3cret/pass:word"
+USERS: Mapping[str, Role] = MappingProxyType({"ann": Role.READER, "bob": Role.READER, "root": Role.ADMIN})
+
+
+@dataclass
+class PublishedPass:
+    """What the loop publishes."""
+
+    decided: tuple[ObservedPlan, int] | None = None
+    unobserved: str = ""
+
+
+@dataclass
+class Browser:
+    """Somebody who looks, with cookies and without scripts."""
+
+    url: str
+    session: requests.Session = field(default_factory=requests.Session)
+
+    def get(self, path: str = "", **more: object) -> requests.Response:
+        return self.session.get(f"{self.url}/page/{path}", timeout=60, **more)  # type: ignore[arg-type]
+
+    def post(self, path: str, form: Mapping[str, str] = MappingProxyType({}), **headers: str) -> requests.Response:
+        given = {"Origin": self.url, "Sec-Fetch-Site": "same-origin", **headers}
+        target = f"{self.url}/page/{path}"
+        return self.session.post(target, dict(form), headers=given, timeout=60, allow_redirects=False)
+
+    def log_in(self, name: str = "root", password: str = PASSWORD, **more: str) -> requests.Response:
+        return self.post("login", {"user": name, "password": password, **more})
+
+    def text(self, path: str = "") -> str:
+        """What a view says, without its elements."""
+        answer = self.get(path)
+        assert answer.status_code == 200, (answer.status_code, answer.text)
+        return text_of(answer.text)
+
+
+def text_of(html: str) -> str:
+    """The words of a document, each gap one space."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+
+
+@dataclass
+class Site:
+    """An autoscaler with its page."""
+
+    url: str
+    folder: Path
+    store: Store
+    loop: PublishedPass
+    answers: Answers
+    page: Page
+    calls: CallLog
+    now: list[float]
+
+    def browser(self, name: str = "root") -> Browser:
+        """Somebody who has logged in; '' has not."""
+        made = Browser(self.url)
+        if name:
+            assert made.log_in(name).status_code == 303
+        return made
+
+    def observe(self, snapshot: Snapshot) -> ObservedPlan:
+        """A pass over this snapshot, stored as the loop does."""
+        made = plan(snapshot)
+        seen = ObservedPlan(snapshot, made, {}, None)
+        self.loop.decided = seen, made.memory.passes
+        self.store.history.note_workers(
+            snapshot.fleet.workers, [host.name for host in snapshot.cluster.hosts], snapshot.now, {}, "USD"
+        )
+        self.store.memory.save(made.memory, snapshot.now)
+        self.page.feed.publish()
+        return seen
+
+
+@contextmanager
+def a_site(folder: Path, *, header: str = "", proxies: tuple[str, ...] = (), **known: object) -> Iterator[Site]:
+    """An autoscaler that has made no pass. `known`: of `Answers`."""
+    passwords = folder / "passwords"
+    passwords.touch(mode=0o600)
+    passwords.write_text("".join(f"{name}:{hashed(PASSWORD, cost=2)}:{role}\n" for name, role in USERS.items()))
+    now = [1_790_000_000.0]
+    with (
+        closing(Store.open(folder / "cell.sqlite")) as store,
+        closing(CallLog.open(folder / "cell.calls")) as calls,
+        closing(Sessions.open(folder / "cell.sessions")) as sessions,
+    ):
+        loop = PublishedPass()
+
+        def state() -> dict[str, object]:
+            policy = None if loop.decided is None else loop.decided[0].snapshot.policy
+            return status(store, Now(now[0], "p1 (/sge)", "fake", serving=True, holder=None, policy=policy))
+
+        clock: Callable[[], float] = lambda: now[0]  # noqa: E731
+        answers = Answers(loop, store, state, clock=clock, **known)  # type: ignore[arg-type]
+        logins = Logins(Passwords(passwords), Tokens(folder / "tokens"))
+        operations = Operations(store, ClusterValues("p1"), clock=clock)
+        viewers = Viewers(logins, sessions, "p1", header, proxies, clock)
+        page = Page("p1", viewers, Reader(answers), operations, Feed())
+        app = make_app(Api(operations, logins, calls, answers=answers), rooms=[with_page(page)])
+        address = Address("127.0.0.1", 0, proxies=proxies)
+        with Server(app, address).beside() as server:
+            try:
+                yield Site(server.url, folder, store, loop, answers, page, calls, now)
+            finally:
+                page.feed.close()
+        answers.close()
