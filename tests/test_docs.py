@@ -23,7 +23,8 @@ from autoscaler.settings.pages import generated
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-OPERATE = ROOT / "docs" / "operate.md"
+REFERENCE = ROOT / "docs" / "commands.md"
+OPERATE = tuple(ROOT / "docs" / "operate" / f"{name}.md" for name in ("install", "by-day", "at-night", "submission"))
 PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 _CODE = re.compile(r"^(?: *```.*?^ *```|(?: {4}[^\n]*\n)+)|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 _OUR_WORDS = re.compile(r"^[A-Z]+(?:_[A-Z]+)+$")
@@ -50,8 +51,8 @@ def options(command: click.Command) -> set[str]:
 
 
 def table() -> dict[str, set[str]]:
-    """The table of all commands in operate.md: command → options."""
-    rows = re.findall(r"^\| `([a-z -]+)` \| ((?:`--[a-z-]+` ?)*)\|", OPERATE.read_text("utf-8"), re.MULTILINE)
+    """The table of all commands in commands.md: command → options."""
+    rows = re.findall(r"^\| `([a-z -]+)` \| ((?:`--[a-z-]+` ?)*)\|", REFERENCE.read_text("utf-8"), re.MULTILINE)
     return {name: set(re.findall(r"--[a-z-]+", cell)) for name, cell in rows}
 
 
@@ -122,7 +123,7 @@ def test_every_setting_named_exists(page: Path) -> None:
 
 
 def test_every_reason_code_named_for_operators_exists() -> None:
-    spans = {part.strip("`") for part in code(OPERATE)}
+    spans = {part.strip("`") for page in OPERATE for part in code(page)}
     words = {word for word in spans if _OUR_WORDS.match(word) and not word.startswith(_OF_OTHERS)}
     assert words - {code.value for code in Code} == set()
 
@@ -151,7 +152,7 @@ def test_every_decision_is_in_the_index() -> None:
 def test_the_exit_codes_of_the_manual_are_those_of_the_help() -> None:
     assert cli.epilog is not None
     of_help = set(re.findall(r"\b(\d+) ", cli.epilog))
-    section = OPERATE.read_text("utf-8").partition("## Exit codes")[2].partition("\n## ")[0]
+    section = REFERENCE.read_text("utf-8").partition("## Exit codes")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| (\d+) \|", section, re.MULTILINE)) == of_help
 
 
@@ -318,7 +319,7 @@ def test_a_missing_function_or_file_is_detected() -> None:
 
 
 def test_the_first_settings_of_the_guide_can_be_used_as_they_are(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "operate" / "install.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```toml\n(# /etc/sge-autoscaler\.toml\n.*?)```", page, re.DOTALL)
     (tmp_path / "settings.toml").write_text(block)
     settings = load_settings({}, tmp_path / "settings.toml", known_prefixes=registry.known_prefixes)

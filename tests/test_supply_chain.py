@@ -33,7 +33,7 @@ def test_requirements_are_pinned_by_hashes_and_name_no_index(file: Path) -> None
 
 
 def test_the_documented_installation_downloads_nothing_without_a_hash() -> None:
-    page = (REQUIREMENTS.parents[1] / "docs" / "operate.md").read_text(encoding="utf-8")
+    page = (REQUIREMENTS.parents[1] / "docs" / "operate" / "install.md").read_text(encoding="utf-8")
     lines = re.findall(r"(?m)^/opt/sge-autoscaler/bin/pip install (.*)$", page)
     assert len(lines) == 2
     # A build of its own would download what builds the program.

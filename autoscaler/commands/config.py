@@ -19,6 +19,7 @@ from autoscaler.api.auto_stop import Endpoint
 from autoscaler.commands import _import
 from autoscaler.commands._instance_types import beyond_limits, no_type_fits, offers_in_time, refusal, unknown_types
 from autoscaler.commands._output import echo, json_option, print_json, print_result
+from autoscaler.commands._reference import commands_page
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.core.constraints.per_array import PerNodeArray
@@ -186,12 +187,14 @@ def _programs_missing(settings: Settings) -> list[str]:
     "--root", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Checkout to write into."
 )
 @json_option
-def docs(only_check: bool, root: Path, as_json: bool) -> None:
-    """Write docs/configure.md and conf/sge-autoscaler.toml from the table of settings and the settings of providers and
-    autoscale policies.
-    """
+@click.pass_context
+def docs(context: click.Context, only_check: bool, root: Path, as_json: bool) -> None:
+    """Write docs/configure.md, docs/commands.md and conf/sge-autoscaler.toml from what the code declares."""
     providers = _declared(settings_of, (name for name in known() if name not in _FOR_TESTS))
     texts = generated(root, providers, _declared(policies.settings_of, policies.known()))
+    program = context.find_root().command
+    if isinstance(program, click.Group):
+        texts[root / "docs/commands.md"] = commands_page(program)
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in () if only_check else stale:
         path.write_text(texts[path], "utf-8")

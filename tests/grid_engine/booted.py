@@ -84,7 +84,7 @@ class Machine:
         return self.run("journalctl", "--unit", unit, "--output=cat", "--no-pager").stdout.decode(errors="replace")
 
     def command(self, *words: str) -> Completed:
-        """`sge-autoscaler WORDS` in root's shell, as docs/operate.md has it."""
+        """`sge-autoscaler WORDS` in root's shell, as docs/operate/install.md has it."""
         script = 'set -a; . /etc/default/sge-autoscaler; set +a; exec sge-autoscaler "$@"'
         return self.run("sh", "-c", script, "sh", *words)
 
