@@ -12,6 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from installers.debian import build_packages
 from installers.folder import EXTRAS, check, fetch_packages, lay_out
 from installers.interpreter import build_interpreter, fetch_tools
@@ -20,7 +22,16 @@ from installers.wheel import build_wheel
 
 
 def build(to: Path, work: Path, *, only: str = "", version: str = "") -> list[Path]:
-    """All packages, or those of one kind. `work` keeps what further builds can use."""
+    """All packages, or those of one kind. `work` keeps what further builds can use; one at a time works there."""
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(work / "lock", timeout=0):
+            return _built(to, work, only, version)
+    except Timeout as error:
+        raise Failed(f"another `make dist` works in {work}: wait for its end, or give --work another folder") from error
+
+
+def _built(to: Path, work: Path, only: str, version: str) -> list[Path]:
     epoch = epoch_of(ROOT)
     sources = export(ROOT, work / "sources")
     if version:

@@ -22,6 +22,7 @@ IMPORTS = {
         (["sge/units.py"], ["tests/sge/test_qstat.py", "tests/web/test_serve.py"]),
         (["tests/sge/test_qhost.py"], ["tests/sge/test_qhost.py"]),
         (["tests/properties/test_placement.py"], ["tests/properties/test_placement.py"]),
+        (["tests/dist/test_packages.py"], sorted(CORE)),
         (["docs/operate/install.md", "README.md"], ["tests/test_docs.py"]),
         (["tests/cases/limits/a-pause-launches-nothing/expect.toml"], ["tests/cases"]),
     ),

@@ -6,8 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from bench.sbom import problems
+from installers.__main__ import build
 from installers.folder import unmet_by
 from installers.release import check_version, checksums, parts, with_section
 from installers.sources import Failed
@@ -67,3 +69,9 @@ def test_a_program_that_needs_a_newer_glibc_or_a_missing_library_is_no_part_of_t
     there = {"libcrypto.so.3"}
     assert unmet_by(SHOWN.format(newest="2.28"), there) == ["needs libfoo.so.1", "needs glibc 2.28"]
     assert unmet_by(SHOWN.format(newest="2.17"), there | {"libfoo.so.1"}) == []
+
+
+def test_a_second_build_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    """Each would take the other's tools away."""
+    with FileLock(tmp_path / "lock"), pytest.raises(Failed, match="another `make dist`"):
+        build(tmp_path / "to", tmp_path)

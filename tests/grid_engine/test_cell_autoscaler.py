@@ -1,4 +1,4 @@
-"""An autoscaler in a private cell, as docs/tutorials/first-worker.md has people try it: it needs no setting but the instance type."""
+"""An autoscaler in a private cell needs no setting but the instance type: docs/tutorials/first-worker.md."""
 
 from __future__ import annotations
 
