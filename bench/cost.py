@@ -70,7 +70,7 @@ class Loop:
     def __init__(self) -> None:
         outputs = generate(Mix(jobs=2000))
         snapshot = snapshot_of(read(outputs), world(outputs))
-        self.decided = ObservedPlan(snapshot, plan(snapshot), {}, None), 1
+        self.seen = ObservedPlan(snapshot, plan(snapshot), {}, None), 1
 
 
 def serve(folder: Path, ended: Event) -> None:

@@ -27,10 +27,11 @@ from autoscaler.core.plan import plan
 from autoscaler.core.policy import Policy
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot, WorkerVerdict
-from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.engine.last_decision import LastDecision
 from autoscaler.engine.loop import COMMANDS_SLOW, IDLE, LONG_PAUSE, Loop, remaining
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.operator_commands import OperatorCommand, carry_out
+from autoscaler.engine.pass_listener import Pass, PassListener
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import GridEngineNotObservable, ProviderNotObservable, SettingsError, StateNotKept
@@ -93,10 +94,11 @@ def test_memory_passes_from_pass_to_pass(world: World) -> None:
 def test_if_costs_cannot_be_stored_the_observation_is_not_either(world: World) -> None:
     loop = looping(world, until=9)
 
-    def refuse(_: Snapshot, __: ObservedWorkers) -> None:
-        raise StateNotKept("the disk is full")
+    class Refusing(PassListener):
+        def keep(self, done: Pass) -> None:
+            raise StateNotKept("the disk is full")
 
-    loop.costs = refuse
+    loop.attach(Refusing())
     with pytest.raises(StateNotKept):
         loop.pass_once()
     assert loop.store.observations.load() is None
@@ -265,10 +267,11 @@ def test_a_full_disk_is_logged_once_and_is_no_defect(world: World, caplog: pytes
         raise OSError(errno.ENOSPC, "No space left on device", "/etc/hosts")
 
     loop = start(world, decide=full)
+    loop.attach(last := LastDecision())
     pauses = [loop._guarded_pass() for _ in range(3)]
     logged = [record for record in caplog.records if record.levelname == "ERROR"]
     assert (len(logged), "the disk is full" in caplog.text, "Traceback" in caplog.text) == (1, True, False)
-    assert (pauses[0] < pauses[2], loop.unobserved.startswith("the disk is full")) == (True, True)
+    assert (pauses[0] < pauses[2], last.unobserved.startswith("the disk is full")) == (True, True)
 
 
 @pytest.mark.parametrize("error", (StateNotKept("disk I/O error"), OSError(errno.EIO, "Input/output error")))
@@ -378,17 +381,18 @@ def test_the_last_plan_and_the_reason_for_no_newer_one_are_available(world: Worl
         return nothing(snapshot)
 
     loop = start(world, decide=deciding)
-    before = loop.decided
+    loop.attach(last := LastDecision())
+    before = last.seen
     loop._guarded_pass()
-    first = loop.decided
+    first = last.seen
     assert first is not None
-    assert (before, first[1], first[0].plan.memory.passes, loop.unobserved) == (None, 1, 1, "")
+    assert (before, first[1], first[0].plan.memory.passes, last.unobserved) == (None, 1, 1, "")
     failing.append(True)
     loop._guarded_pass()
-    assert (loop.decided is first, "qstat hangs" in loop.unobserved) == (True, True)
+    assert (last.seen is first, "qstat hangs" in last.unobserved) == (True, True)
     failing.clear()
     loop._guarded_pass()
-    assert (loop.decided is first, loop.unobserved) == (False, "")
+    assert (last.seen is first, last.unobserved) == (False, "")
 
 
 def test_a_pass_that_acted_is_followed_soon(world: World) -> None:

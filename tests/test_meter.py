@@ -60,8 +60,13 @@ def measured(world: World) -> Loop:
     meter = Meter(store.measures, lambda: date(2026, 1, 1), elsewhere.add)
     guard = QmasterGuard(world.cluster, world.clock, meter.command)
     loop = start(world, store=store, runner=guard, provider=provider)
-    loop.monitor, loop.meter = Monitor(store.samples, meter.sampled).note, meter
+    loop.attach(Monitor(store.samples, meter.sampled))
+    loop.attach(meter)
     return loop
+
+
+def meter_of(loop: Loop) -> Meter:
+    return next(each for each in loop.listeners.attached if isinstance(each, Meter))
 
 
 def read(store: Store) -> Read:
@@ -288,7 +293,7 @@ def test_a_pause_is_measured_and_forbids_launches(world: World) -> None:
 def test_what_stops_launches_is_measured(world: World) -> None:
     loop = measured(world)
     done = loop.pass_once()
-    assert isinstance(loop.meter, Meter)
+    meter = meter_of(loop)
     reason = because(Code.GONE)
     memory = replace(
         done.plan.memory,
@@ -296,8 +301,8 @@ def test_what_stops_launches_is_measured(world: World) -> None:
         stopped={"execute": "no"},
         protected={"execute": ProtectedArray(stopped=reason)},
     )
-    loop.meter._show_limits(done.observation.snapshot, replace(done.plan, memory=memory))
-    loop.meter._keep(world.clock.now)
+    meter._show_limits(done.observation.snapshot, replace(done.plan, memory=memory))
+    meter._store(world.clock.now)
     found = read(loop.store)
     causes = [
         value(found, "node_array_stopped", node_array="execute", cause=cause) for cause in ("refused", "protected_mode")
@@ -310,9 +315,9 @@ def test_commands_of_grid_engine_are_measured_by_program(world: World) -> None:
     loop.pass_once()
     found = read(loop.store)
     assert value(found, "grid_engine_command_duration_seconds_count", command="qstat") >= 1
-    assert isinstance(loop.meter, Meter)
+    meter = meter_of(loop)
     for strange in ("/opt/sge/bin/qconf", "job-4711", "rm"):
-        loop.meter.command(strange, 0.5, answered=False)
+        meter.command(strange, 0.5, answered=False)
     loop.pass_once()
     found = read(loop.store)
     programs = {dict(labels)["command"] for name, labels in found if name == "grid_engine_command_failures_total"}

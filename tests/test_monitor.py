@@ -21,7 +21,7 @@ def world(tmp_path: Path) -> World:
 
 def watched(world: World) -> Loop:
     loop = start(world)
-    loop.monitor = Monitor(loop.store.samples).note
+    loop.attach(Monitor(loop.store.samples))
     return loop
 
 
@@ -44,8 +44,9 @@ def test_machines_cost_while_no_process_runs_as_long_as_the_last_state_holds(wor
 
     def metered() -> Loop:
         loop = start(world)
-        loop.meter = meter = Meter(loop.store.measures)
-        loop.monitor = Monitor(loop.store.samples, meter.sampled).note
+        meter = Meter(loop.store.measures)
+        loop.attach(Monitor(loop.store.samples, meter.sampled))
+        loop.attach(meter)
         return loop
 
     def costs(loop: Loop) -> tuple[float, float, float]:

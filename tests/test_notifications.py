@@ -18,6 +18,7 @@ from autoscaler.core.notifications.due import AGAIN
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.deliver import without_secrets
 from autoscaler.engine.notifications import FIRST_WAIT, GIVEN_UP_AFTER, Notifications, NotificationSettings
+from autoscaler.engine.pass_listener import FailedPass
 from autoscaler.errors import CommandTimedOut, GridEngineNotObservable
 from autoscaler.process import Completed, Runner, SystemRunner
 from autoscaler.store.notifications import MOST_WAITING
@@ -63,7 +64,7 @@ class Notifying:
 
     def pass_(self, memory: Memory, after: float = 0.0) -> None:
         self.now += after
-        self.made.passed(a_snapshot(now=self.now), Plan((), memory))
+        self.made.note(a_snapshot(now=self.now), Plan((), memory))
 
     def urls(self, *urls: str) -> None:
         self.file.write_text("# who is notified\n\n" + "".join(f"{url}\n" for url in urls))
@@ -275,8 +276,8 @@ def test_a_message_lists_some_and_counts_the_rest(notifying: Notifying, program:
 
 
 def test_an_outage_is_notified_without_a_pass(notifying: Notifying, program: Program) -> None:
-    notifying.made.failed(GridEngineNotObservable("qstat got no answer"), NOW)
-    notifying.made.failed(GridEngineNotObservable("qstat got no answer"), NOW + BLIND_FOR)
+    notifying.made.failed(FailedPass(GridEngineNotObservable("qstat got no answer"), NOW, ""))
+    notifying.made.failed(FailedPass(GridEngineNotObservable("qstat got no answer"), NOW + BLIND_FOR, ""))
     assert "qstat got no answer" in str(program.calls[0][2]["body"])
 
 

@@ -122,10 +122,10 @@ class Answering(Protocol):
 
 
 class LastPass(Protocol):
-    """What the loop publishes; any thread may read it."""
+    """`engine.last_decision.LastDecision`; any thread may read it."""
 
     @property
-    def decided(self) -> tuple[ObservedPlan, int] | None:
+    def seen(self) -> tuple[ObservedPlan, int] | None:
         """The last observation with its plan, and the pass's number; None: none yet."""
         ...
 
@@ -151,7 +151,7 @@ class NotYours(AutoscalerError):
 class Answers:
     """For the life of a service."""
 
-    loop: LastPass
+    last_pass: LastPass
     store: Store
     status: Callable[[], dict[str, Any]]
     """The document of `status`."""
@@ -221,7 +221,7 @@ class Answers:
                 self.accounting.close()
 
     def _answer(self, name: str, query: Mapping[str, str], asker: Asker) -> Iterator[bytes]:
-        question = _Question(name, query, asker, self.loop.decided)
+        question = _Question(name, query, asker, self.last_pass.seen)
         if question.decided is None and name not in OF_STORE:
             raise _NoPass(NO_PASS)
         body, text = self._body(question), question.form == "text"
@@ -234,7 +234,7 @@ class Answers:
             "pass": None if decided is None else decided[1],
             "as_of": None if seen is None else datetime.fromtimestamp(seen, UTC).astimezone().isoformat(),
             "age_s": None if seen is None else round(max(self.clock() - seen, 0.0), 3),
-            "trouble": self.loop.unobserved,
+            "trouble": self.last_pass.unobserved,
         }
         return json.dumps(head, ensure_ascii=False).encode(errors="backslashreplace")[:-1]
 

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from autoscaler.commands.context import Invocation
+from autoscaler.engine.last_decision import LastDecision
 from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.store import lock
 from autoscaler.store.accounting_index import AccountingIndex
@@ -28,6 +29,8 @@ log = logging.getLogger("autoscaler.api")
 @contextlib.contextmanager
 def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answers]]:
     """Yields a function that makes the `Answers` at its first call; until then they cost nothing."""
+    last_pass = LastDecision()
+    loop.attach(last_pass)
     with contextlib.ExitStack() as stack:
 
         @cache
@@ -36,9 +39,9 @@ def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answe
 
             store = stack.enter_context(invocation.store())  # so that questions never wait for the loop's connection
             answers = Answers(
-                loop,
+                last_pass,
                 store,
-                status_of(invocation, store, loop=loop),
+                status_of(invocation, store, last_pass=last_pass),
                 accounting_index(invocation),
                 owners_only=invocation.settings.process.job_details == "owner",
                 polling_delay=lambda: loop.poll,
@@ -59,9 +62,10 @@ def accounting_index(invocation: Invocation) -> AccountingIndex | None:
 
 
 def status_of(
-    invocation: Invocation, store: Store, *, serves: bool = True, loop: Loop | None = None
+    invocation: Invocation, store: Store, *, serves: bool = True, last_pass: LastDecision | None = None
 ) -> Callable[[], dict[str, Any]]:
-    """Makes the document of `status` when called. `serves`: whether this process is the autoscaler with this `loop`."""
+    """Makes the document of `status` when called. `serves`: whether this process is the autoscaler, with this
+    last pass."""
     from autoscaler.engine.spending import SpendingReader
     from autoscaler.report.status import Now, status
 
@@ -73,7 +77,7 @@ def status_of(
             prices[:] = [(now, invocation.oldest_price())]
         who = lock.running(invocation.cell) if serves else invocation.running
         current = invocation if serves else invocation.as_running
-        seen = None if loop is None or loop.decided is None else loop.decided[0].snapshot
+        seen = None if last_pass is None or last_pass.seen is None else last_pass.seen[0].snapshot
         policy = current.settings.policy(master="", currency=current.currency()) if seen is None else seen.policy
         return status(
             store,

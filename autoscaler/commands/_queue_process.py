@@ -19,13 +19,13 @@ from autoscaler.commands._output import echo
 from autoscaler.commands._verify_queue import provider_of
 from autoscaler.commands.context import Invocation
 from autoscaler.core.requests.arrays import GROUPS
-from autoscaler.engine.loop import Loop, Reporter, remaining
+from autoscaler.engine.loop import Loop, remaining
 from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.engine.queue_log import QueueLines, lines_taken
 from autoscaler.engine.queue_register import QueueProcess, QueueRegister
 from autoscaler.engine.queue_reporter import QueueReporter
 from autoscaler.errors import AutoscalerError, LockHeld, SettingsError
-from autoscaler.providers.interface import HasRunLog, KeepsCredentials, Provider
+from autoscaler.providers.interface import HasRunLog, KeepsCredentials
 from autoscaler.report.log import configure_queue_log
 from autoscaler.report.run_log import RunLog
 from autoscaler.settings.policies import array_name
@@ -41,7 +41,6 @@ from autoscaler.settings.queue_profiles import (
 )
 from autoscaler.settings.sharing import given
 from autoscaler.store.lock import lock_directory, running
-from autoscaler.store.store import Store
 from autoscaler.supervised import supervised
 
 log = logging.getLogger("autoscaler.run")
@@ -249,7 +248,7 @@ class QueueServing:
 
         verbose = {each.queue: is_true(each.settings.get(VERBOSE)) for each in served}
 
-        def report(history: PassReporter, provider: Provider, store: Store) -> Reporter:
+        def report(history: PassReporter) -> QueueReporter:
             return QueueReporter(history, verbose)
 
         with (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import click
 
 from autoscaler.commands._output import echo
 from autoscaler.commands.context import Invocation
-from autoscaler.engine.loop import LAST_CALLS, Pass
+from autoscaler.engine.loop import LAST_CALLS
+from autoscaler.engine.pass_listener import Pass
 from autoscaler.report.document import document
 from autoscaler.report.log import configure_log
 from autoscaler.store.journal import Result
@@ -34,7 +36,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         loop.actor.finish(LAST_CALLS)
         outcomes = [*done.outcomes, *loop.actor.ended()]
     if as_json:
-        echo(json.dumps(_document(invocation, Pass(done.observation, done.plan, outcomes)), indent=2))
+        echo(json.dumps(_document(invocation, replace(done, outcomes=outcomes)), indent=2))
     failed = any(outcome.result in (Result.FAILED, Result.REFUSED) for outcome in outcomes)
     return FAILED if failed else 0
 

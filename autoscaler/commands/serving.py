@@ -25,6 +25,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.requests.arrays import family_of, in_force
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.actor import Actor
+from autoscaler.engine.admissions import Admissions
 from autoscaler.engine.boot_script import LOAD_SENSOR, ORDER_IN_METADATA, WITH_METADATA, WorkerBoot
 from autoscaler.engine.cell_lease import CellLease, own_lease
 from autoscaler.engine.cost_keeper import CostKeeper
@@ -36,12 +37,14 @@ from autoscaler.engine.in_use import InUse
 from autoscaler.engine.job_failures import Failures
 from autoscaler.engine.job_owners import Notices
 from autoscaler.engine.log_level import LogLevelOverride
-from autoscaler.engine.loop import Loop, Reporter
+from autoscaler.engine.loop import Loop
 from autoscaler.engine.measured_elsewhere import MeasuredElsewhere
 from autoscaler.engine.meter import Meter
 from autoscaler.engine.monitor import Monitor
 from autoscaler.engine.notifications import Notifications, NotificationSettings
 from autoscaler.engine.observe import Observer
+from autoscaler.engine.outcome_log import OutcomeLog
+from autoscaler.engine.pass_listener import PassListener
 from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.engine.qmaster_guard import QmasterGuard
 from autoscaler.engine.steady_clock import SteadyClock
@@ -103,7 +106,7 @@ class Around:
     the log of each queue.
     """
 
-    report: Callable[[PassReporter, Provider, Store], Reporter]
+    report: Callable[[PassReporter], PassListener]
     """Makes what reports each pass, from the reporter that keeps its history."""
 
 
@@ -154,31 +157,35 @@ def serving(invocation: Invocation, *, json_log: bool = False, around: Around | 
         log_level = LogLevelOverride(store.overrides, reporter, settings.process)
         notifications = _notifications(invocation, store, clock)
         stack.callback(notifications.close)
-        yield Loop(
+        loop = Loop(
             observer=observer,
             decide=plan if lease is None else lease.guarded(plan),
             actor=Actor(context, on_late=wakeup.ring),
             store=store,
-            reporter=reporter if around is None else around.report(reporter, provider, store),
             poll=settings.process.polling_delay,
             wakeup=wakeup,
             notifier=Notifier(invocation.environ),
-            names=_names(provider, settings),
             dry_run=dry_run,
             reload=_reload(invocation, run_log, observer, notifications, log_level, json_log=json_log),
-            admissions=_admissions(invocation),
-            health=HealthChecks(invocation.runner, store.health, clock, on_sick=wakeup.ring).begin,
-            monitor=Monitor(store.samples, meter.sampled).note,
-            meter=meter,
-            events=EventKeeper(store.events, accounting).note,
-            notifications=notifications,
-            in_use=None if dry_run else _in_use(provider, settings),
-            costs=CostKeeper(store, accounting).note,
             cost_kept=settings.process.cost_kept,
             guard=guard,
             asks_policies=bool(settings.process.policies),
-            before_pass=log_level.apply,
         )
+        for listener in (
+            log_level,
+            reporter if around is None else around.report(reporter),
+            OutcomeLog(),
+            *_of_platform(provider, settings),
+            HealthChecks(invocation.runner, store.health, clock, on_sick=wakeup.ring),
+            Monitor(store.samples, meter.sampled),
+            meter,
+            CostKeeper(store, accounting),
+            EventKeeper(store.events, accounting),
+            notifications,
+            _admissions(invocation),
+        ):
+            loop.attach(listener)
+        yield loop
 
 
 def _guarded_observer(
@@ -262,9 +269,9 @@ def _notifications(invocation: Invocation, store: Store, clock: Callable[[], flo
     )
 
 
-def _admissions(invocation: Invocation) -> Callable[[Snapshot, float], None]:
+def _admissions(invocation: Invocation) -> Admissions:
     place = JsvFiles(invocation.common, invocation.cell.slug)
-    return AdmissionFile(place.file, place.cell, lambda: place.installed).keep
+    return Admissions(AdmissionFile(place.file, place.cell, lambda: place.installed))
 
 
 def _run_log(provider: Provider, invocation: Invocation, *, tells: bool = True) -> RunLog | None:
@@ -278,21 +285,15 @@ def _run_log(provider: Provider, invocation: Invocation, *, tells: bool = True) 
     return run_log
 
 
-def _in_use(provider: Provider, settings: Settings) -> Callable[[Snapshot], None] | None:
-    """Shows on the provider's platform which machines are in use, if it shows that."""
-    if not isinstance(provider, ShowsUse):
-        return None
-    return InUse(provider, settings.process.active_timeout, on_thread).note
-
-
-def _names(provider: Provider, settings: Settings) -> WorkerNames | None:
-    """Keeps workers' names resolvable here if the cloud's DNS does not: a worker needs that before it can join by
-    itself.
+def _of_platform(provider: Provider, settings: Settings) -> Iterator[PassListener]:
+    """What keeps workers' names resolvable here if the cloud's DNS does not, since a worker needs that before it can
+    join by itself; and what shows on the provider's platform which machines are in use, if it shows that.
     """
     path = settings.process.hosts_file
-    if settings.process.dns_hosts or (path is None and not provider.enrols_itself):
-        return None
-    return WorkerNames(names_at(path, OF_WORKERS), time.time, settings.process.order_grace)
+    if not settings.process.dns_hosts and (path is not None or provider.enrols_itself):
+        yield WorkerNames(names_at(path, OF_WORKERS), time.time, settings.process.order_grace)
+    if isinstance(provider, ShowsUse):
+        yield InUse(provider, settings.process.active_timeout, on_thread)
 
 
 def refuse_unusable(settings: Settings) -> None:

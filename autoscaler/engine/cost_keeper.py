@@ -12,6 +12,7 @@ from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail, sho
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.worker_state import WorkerState
+from autoscaler.engine.pass_listener import Pass, PassListener
 from autoscaler.sge.accounting import JobEnd, ends_in
 from autoscaler.sge.accounting_tail import lines_of, read_tail
 from autoscaler.store.history import Lifetime
@@ -32,8 +33,10 @@ LARGEST = 2**31 - 1
 
 
 @dataclass(slots=True)
-class CostKeeper:
+class CostKeeper(PassListener):
     """One for the life of a process."""
+
+    title = "the use of workers by jobs"
 
     store: Store
     accounting: Path
@@ -46,6 +49,9 @@ class CostKeeper:
     _logged: str = ""
     _since: float | None = None
     """When this process first read accounting for a store that had read none."""
+
+    def keep(self, done: Pass) -> None:
+        self.note(done.snapshot, done.observed)
 
     def note(self, snapshot: Snapshot, observed: ObservedWorkers) -> None:
         """Call this after a pass, once its workers are in the history, within any transaction: the next pass repeats

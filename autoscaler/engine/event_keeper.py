@@ -10,6 +10,7 @@ from pathlib import Path
 from autoscaler.core.events.events import events_of
 from autoscaler.core.events.known import Accounted, KnownEvents
 from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.engine.pass_listener import Pass, PassListener
 from autoscaler.sge.accounting import JobEnd, read_on_ends, written_last
 from autoscaler.store.events import AccountingPosition, EventTable
 
@@ -17,8 +18,10 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class EventKeeper:
+class EventKeeper(PassListener):
     """One for the life of a process. The table says what earlier processes reported."""
+
+    title = "the events of jobs and workers"
 
     table: EventTable
     accounting: Path
@@ -26,6 +29,9 @@ class EventKeeper:
     _known: KnownEvents | None = None
     _logged: str = ""
     _place: AccountingPosition | None = None
+
+    def passed(self, done: Pass) -> None:
+        self.note(done.snapshot, done.plan)
 
     def note(self, snapshot: Snapshot, plan: Plan) -> None:
         """Call this after a pass, outside of a transaction: the next pass repeats what could not be written. Raises

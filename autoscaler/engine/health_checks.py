@@ -17,6 +17,7 @@ from autoscaler.background import Executor, on_thread
 from autoscaler.core.model.fleet import MachineState, Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.policy import Policy
+from autoscaler.engine.pass_listener import Pass, PassListener
 from autoscaler.errors import CommandError
 from autoscaler.process import Runner
 from autoscaler.store.evidence import HealthTable
@@ -33,8 +34,10 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class HealthChecks:
+class HealthChecks(PassListener):
     """One for the life of a process."""
+
+    title = "health checks"
 
     runner: Runner
     table: HealthTable
@@ -48,6 +51,11 @@ class HealthChecks:
     _said: set[str] = field(default_factory=set)
     """The logged errors of checks without a result."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def passed(self, done: Pass) -> None:
+        if not done.stopping:
+            snapshot = done.observation.snapshot
+            self.begin(snapshot.fleet.workers, done.plan.memory, snapshot.policy)
 
     def begin(self, workers: Sequence[Worker], memory: Memory, policy: Policy) -> None:
         """Begin the checks that are due, longest waiting first, without waiting for any."""

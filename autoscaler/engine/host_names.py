@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from autoscaler.core.model.fleet import Worker
+from autoscaler.engine.pass_listener import PassListener
 from autoscaler.errors import HostsFileUnusable
+from autoscaler.report.observed_plan import ObservedPlan
 
 log = logging.getLogger(__name__)
 
@@ -22,10 +24,12 @@ class KeepsNames(Protocol):
     def keep(self, addresses: Mapping[str, str]) -> bool: ...
 
 
-class WorkerNames:
-    """Called with every complete listing. If the file cannot be changed, that is logged once, until it can be changed
-    again.
+class WorkerNames(PassListener):
+    """Before actions, since a worker is made an execution host by its name. If the file cannot be
+    changed, that is logged once, until it can be changed again.
     """
+
+    title = "the names of workers"
 
     def __init__(self, hosts: KeepsNames, clock: Callable[[], float], grace: float) -> None:
         """`grace`: seconds for which a listing may lag. A worker that a listing leaves out may still exist."""
@@ -33,7 +37,10 @@ class WorkerNames:
         self._seen: dict[str, tuple[str, float]] | None = None
         """Address by name, and when it was last listed so; None until the file was read."""
 
-    def __call__(self, workers: Sequence[Worker]) -> None:
+    def decided(self, seen: ObservedPlan) -> None:
+        self.keep_names(seen.snapshot.fleet.workers)
+
+    def keep_names(self, workers: Sequence[Worker]) -> None:
         """Make the names of all workers that exist, or may exist, resolve, and remove other names of ours."""
         try:
             self._hosts.keep(self._named(workers))

@@ -14,14 +14,17 @@ from concurrent.futures import Future
 
 from autoscaler.core.model.cluster import short_name
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.pass_listener import Pass, PassListener
 from autoscaler.providers.interface import Machine, ProviderError, ShowsUse
 
 log = logging.getLogger(__name__)
 Start = Callable[[Callable[[], None], str], "Future[None]"]
 
 
-class InUse:
-    """One for the life of a loop; called with each complete observation."""
+class InUse(PassListener):
+    """One for the life of a loop."""
+
+    title = "showing which machines are in use"
 
     def __init__(self, shows: ShowsUse, timeout: float, start: Start) -> None:
         """`timeout`: seconds after its last job for which a machine still counts as in use."""
@@ -32,6 +35,9 @@ class InUse:
         self._guard = threading.Lock()
         self._under_way: Future[None] | None = None
         self._complained = ""
+
+    def passed(self, done: Pass) -> None:
+        self.note(done.snapshot)
 
     def note(self, snapshot: Snapshot) -> None:
         machines = dict(_machines(snapshot))

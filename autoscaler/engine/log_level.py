@@ -8,6 +8,7 @@ import contextlib
 import logging
 from dataclasses import dataclass, field
 
+from autoscaler.engine.pass_listener import PassListener
 from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.errors import StateNotKept
 from autoscaler.report.log import print_from
@@ -18,8 +19,11 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class LogLevelOverride:
+class LogLevelOverride(PassListener):
     """One for the life of a process."""
+
+    title = "the log level"
+    in_dry_run = True
 
     overrides: OverrideTable
     reporter: PassReporter
@@ -30,8 +34,11 @@ class LogLevelOverride:
         """New settings have set the log up anew; the next `apply` restores the operator's level."""
         self.process, self._applied = process, None
 
+    def begins(self) -> None:
+        self.apply()
+
     def apply(self) -> None:
-        """Call this before each pass. A level that cannot be read now is applied later."""
+        """A level that cannot be read now is applied later."""
         with contextlib.suppress(StateNotKept):
             level = self.overrides.log_level()
             if level != self._applied:

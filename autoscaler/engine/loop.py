@@ -9,22 +9,15 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Protocol
 
 from autoscaler.core.actions import (
-    Action,
-    Launch,
-    Reimage,
     Remove,
-    Restart,
-    TellWaiting,
     Terminate,
-    WorkerAction,
-    subject_of,
 )
 from autoscaler.core.model.cluster import short_name
 from autoscaler.core.model.fleet import Fleet, Worker
@@ -33,7 +26,6 @@ from autoscaler.core.model.waits import doubled_wait
 from autoscaler.core.outcome.due import nothing_to_scale
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.screening import readable
-from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
@@ -42,8 +34,8 @@ from autoscaler.engine.actor import Actor
 from autoscaler.engine.arrivals import Arrivals
 from autoscaler.engine.cost_keeper import slots_of
 from autoscaler.engine.fulfil import Fulfilment
-from autoscaler.engine.notifications import Notifications
 from autoscaler.engine.observe import Observation, Observer
+from autoscaler.engine.pass_listener import FailedPass, Pass, PassListener, PassListeners
 from autoscaler.engine.place import place_of
 from autoscaler.engine.steady_clock import SteadyClock
 from autoscaler.engine.systemd import Notifier
@@ -91,14 +83,6 @@ _AGAIN = dict.fromkeys((StateNotKept.__name__, OSError.__name__), "the state can
 log = logging.getLogger("autoscaler.engine.loop")
 
 
-class Reporter(Protocol):
-    """Reports a pass to people."""
-
-    def report(self, observation: Observation, plan: Plan) -> bool:
-        """Report it if it has news; returns whether it had."""
-        ...
-
-
 class Wakes(Protocol):
     """`autoscaler.sge.events.Events`: wakes the loop when something changed in Grid Engine."""
 
@@ -123,42 +107,6 @@ class Guard(Protocol):
     def trouble(self, poll: float) -> str: ...
 
 
-class Measuring(Protocol):
-    """`engine.meter.Meter`: measures passes."""
-
-    def passed(self, done: Pass, observed: ObservedWorkers, poll: float) -> None:
-        """After a pass that ended. `observed`: its workers; `poll`: seconds until the next one."""
-        ...
-
-    def failed(self, error: Exception, at: float) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """One pass that could observe."""
-
-    observation: Observation
-    plan: Plan
-    outcomes: Sequence[Outcome]
-    timings: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of its parts: `read`, `parse`, `decide`, `act`."""
-
-    @property
-    def acted(self) -> bool:
-        """Whether anything was done, or is under way. Refused actions do not count, since an early repeat would be
-        refused again; nor do texts for people, since nothing follows from them.
-        """
-        return any(
-            outcome.result in (Result.DONE, Result.UNDER_WAY) and not isinstance(outcome.action, TellWaiting)
-            for outcome in self.outcomes
-        )
-
-    @property
-    def removed(self) -> bool:
-        """Whether a host was removed: the next pass terminates its machine, which costs until then."""
-        return any(isinstance(outcome.action, Remove) and outcome.result is Result.DONE for outcome in self.outcomes)
-
-
 @dataclass(slots=True)
 class Loop:
     """One for the life of a process."""
@@ -167,41 +115,20 @@ class Loop:
     decide: Callable[[Snapshot], Plan]
     actor: Actor
     store: Store
-    reporter: Reporter
     poll: float
+    listeners: PassListeners = field(default_factory=PassListeners)
+    """What reports, records and shows passes."""
     wakeup: Wakeup = field(default_factory=Wakeup)
     notifier: Notifier = field(default_factory=lambda: Notifier({}))
     dry_run: bool = False
     """Decide and report, but order nothing, change nothing and journal nothing."""
     reload: Callable[[], tuple[Policy, float]] | None = None
     """Reads settings again: the new policy and polling delay. May raise SettingsError."""
-    admissions: Callable[[Snapshot, float], None] | None = None
-    """Writes the file that submissions are judged by, from an observation and the polling delay."""
-    names: Callable[[Sequence[Worker]], None] | None = None
-    """Keeps the names of workers resolvable on this host."""
-    health: Callable[[Sequence[Worker], Memory, Policy], None] | None = None
-    """Begins health checks of workers that are due."""
-    monitor: Callable[[Snapshot, Plan, ObservedWorkers], None] | None = None
-    """Adds observations to the history."""
-    meter: Measuring | None = None
-    events: Callable[[Snapshot, Plan], None] | None = None
-    """Keeps what happened to jobs and workers since the last pass."""
-    notifications: Notifications | None = None
-    in_use: Callable[[Snapshot], None] | None = None
-    """Shows on the provider's platform which machines are in use."""
-    costs: Callable[[Snapshot, ObservedWorkers], None] | None = None
-    """Keeps which jobs held slots of which workers."""
-    before_pass: Callable[[], None] | None = None
-    """Called before each pass, whether it observes or not. Raises nothing."""
     guard: Guard | None = None
     """Measures how much time passes take of qmaster; None: no bound."""
     cost_kept: float = COST_KEPT
     """Seconds for which costs of workers are kept."""
     stopwatch: Callable[[], float] = time.monotonic
-    decided: tuple[ObservedPlan, int] | None = None
-    """The last observation and plan, with the pass's number: other threads answer from it."""
-    unobserved: str = ""
-    """Why nothing was observed since; '' if the last pass observed."""
     asks_policies: bool = False
     """Whether autoscale policies run in each pass: their requests may change at any time."""
     may_come: str = ""
@@ -222,8 +149,9 @@ class Loop:
     _reload_wanted: bool = False
     _blind: str = ""
     _blind_passes: int = 0
-    _last_reported: frozenset[tuple[str, str, str]] = frozenset()
     _last: Observation | None = None
+    _memory: Memory | None = None
+    """What the last pass remembers."""
     _ends: set[str] = field(default_factory=set)
     """Listed machines that the provider was asked to end."""
     _cleaned_at: float | None = None
@@ -236,6 +164,7 @@ class Loop:
     _fulfilment: Fulfilment = field(init=False)
 
     def __post_init__(self) -> None:
+        self.listeners.dry_run = self.dry_run
         self._fulfilment = Fulfilment(self.store)
 
     # -- one pass ------------------------------------------------------------------------------------------------
@@ -249,25 +178,41 @@ class Loop:
         began = self.stopwatch()
         plan = self.decide(snapshot)
         timings = {**observation.timings, "decide": self.stopwatch() - began}
-        self.decided, self.unobserved = (ObservedPlan(snapshot, plan, timings, None), plan.memory.passes), ""
+        self._memory = plan.memory
+        self.listeners.decided(ObservedPlan(snapshot, plan, timings, None))
         began = self.stopwatch()
         outcomes = [] if self._stop else self._act(plan, snapshot)
-        done = Pass(observation, plan, outcomes, {**timings, "act": self.stopwatch() - began})
-        self.reporter.report(replace(observation, timings=timings), plan)
-        self._report_outcomes(outcomes)
+        done = self._done(observation, plan, outcomes, {**timings, "act": self.stopwatch() - began})
         self._note_ends(outcomes)
         self._report_troubles()
+        self.listeners.passed(done)
         self._remember(done)
-        if self.admissions is not None and not self.dry_run:
-            self.admissions(snapshot, self.poll)
         return done
+
+    def _done(
+        self, observation: Observation, plan: Plan, outcomes: Sequence[Outcome], timings: Mapping[str, float]
+    ) -> Pass:
+        snapshot = readable(observation.snapshot)
+        observed = observe_workers(
+            snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now, self._settled
+        )
+        return Pass(
+            replace(observation, timings={name: spent for name, spent in timings.items() if name != "act"}),
+            plan,
+            snapshot,
+            observed,
+            outcomes,
+            timings,
+            self.poll,
+            self._delay(observation.snapshot, plan),
+            frozenset(self._ends),
+            stopping=bool(self._stop),
+        )
 
     def _act(self, plan: Plan, snapshot: Snapshot) -> list[Outcome]:
         if self.dry_run:
             self.store.memory.save(plan.memory, snapshot.now)
             return []
-        if self.names is not None:
-            self.names(snapshot.fleet.workers)
         journalled = self.store.accept(
             plan, pass_number=plan.memory.passes, at=snapshot.now, overrides=snapshot.overrides, worded=text
         )
@@ -277,17 +222,12 @@ class Loop:
             self.actor.abandon(snapshot.fleet.workers, grace=grace)
         elif not self._stop:
             self.actor.resume(snapshot.fleet.workers, grace=grace)
-        if self.health is not None and not self._stop:
-            self.health(snapshot.fleet.workers, plan.memory, snapshot.policy)
         return outcomes
 
     def _remember(self, done: Pass) -> None:
         """Keep what commands show later (explanations, lifetimes), and end overrides that have been carried out."""
-        plan, snapshot = done.plan, readable(done.observation.snapshot)
+        plan, snapshot, observed = done.plan, done.snapshot, done.observed
         reported = [worker_id for worker_id, note in plan.memory.workers.items() if note.joined_at is not None]
-        observed = observe_workers(
-            snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now, self._settled
-        )
         with self.store.database.transaction():
             if isinstance(self.observer.clock, SteadyClock):
                 self.observer.clock.keep()
@@ -297,21 +237,10 @@ class Loop:
                 snapshot.fleet.workers, reported, snapshot.now, slots, snapshot.policy.currency, ordered_for
             )
             self.store.history.explain(plan.job_categories, snapshot.now)
-            if self.monitor is not None:
-                self.monitor(snapshot, plan, observed)
             self._fulfilment.note(snapshot)
             self._end_overrides_for_gone_hosts(snapshot)
             self.store.observations.keep(self._last_observation(snapshot, observed, plan), snapshot.now)
-            if self.meter is not None:
-                self.meter.passed(done, observed, self._delay(done))
-            if self.costs is not None and not self.dry_run:
-                self.costs(snapshot, observed)
-        if self.events is not None and not self.dry_run:
-            self.events(snapshot, plan)
-        if self.in_use is not None:
-            self.in_use(snapshot)
-        if self.notifications is not None and not self.dry_run:
-            self.notifications.passed(snapshot, plan)
+            self.listeners.keep(done, self.store.database)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
             self._cleaned_at = snapshot.now
             self.store.forget_old(snapshot.now, self.cost_kept)
@@ -335,36 +264,6 @@ class Loop:
                 if short_name(host) not in there and host not in ids:
                     self.store.overrides.end(verb, who=f"{AUTOSCALER}: the host is gone", at=snapshot.now, host=host)
 
-    def _report_outcomes(self, outcomes: Sequence[Outcome]) -> None:
-        """Log what failed, machines that never joined included. The same words in several passes are logged once."""
-        complaints = set()
-        for outcome in outcomes:
-            kind, target = outcome.action.kind, subject_of(outcome.action)
-            words = " | ".join(outcome.message.splitlines())
-            line = f"{kind} {target}: {outcome.result}" + (f": {words}" if words else "")
-            fields = _fields(outcome) | self._queue_of(outcome.action)
-            if outcome.result in (Result.DONE, Result.UNDER_WAY) and not _gives_up(outcome, self._ends):
-                asked_for = isinstance(outcome.action, Restart | Reimage) and outcome.result is Result.DONE
-                log.log(logging.INFO if asked_for else logging.DEBUG, line, extra=fields)
-                continue
-            complaint = (kind, target, outcome.message)
-            complaints.add(complaint)
-            if complaint not in self._last_reported:
-                log.warning(line, extra=fields)
-        self._last_reported = frozenset(complaints)
-
-    def _queue_of(self, action: Action) -> dict[str, str]:
-        """The queue that an action is about, for logs that are kept by queue; empty: several, or none."""
-        if isinstance(action, Launch):
-            name = action.node_array
-        elif isinstance(action, WorkerAction) and self._last is not None:
-            workers = self._last.snapshot.fleet.workers
-            name = next((worker.node_array for worker in workers if worker.id == action.worker_id), "")
-        else:
-            return {}
-        array = self.observer.policy.node_array(name.partition(GROUPS)[0])
-        return {} if array is None else {"queue": array.queue}
-
     def _report_troubles(self) -> None:
         """Why it observes less often than it could; each reason is logged when it begins, and when it is over."""
         found = []
@@ -381,7 +280,7 @@ class Loop:
         if before and not found:
             log.info("Grid Engine is observed as usual again")
         rejected = (self._rejected,) if self._rejected else ()
-        self._troubles = (*rejected, *self._slowed, *self._report_advice(), *failed_threads())
+        self._troubles = (*rejected, *self._slowed, *self._report_advice(), *self.listeners.troubles, *failed_threads())
 
     def _report_advice(self) -> list[str]:
         """What the provider cannot say now; each source is logged when that begins, and when it is over."""
@@ -398,10 +297,10 @@ class Loop:
         """The polling delay as it is now."""
         return self.poll if self.guard is None else self.guard.slowed(self.poll)
 
-    def _delay(self, done: Pass) -> float:
-        """Seconds from this pass to the next if nothing wakes the loop and nothing is due."""
+    def _delay(self, snapshot: Snapshot, plan: Plan) -> float:
+        """Seconds from a pass to the next if nothing wakes the loop and nothing is due."""
         idle = self._events is not None and self._events.alive and not self.asks_policies
-        return self._poll * (IDLE if idle and nothing_to_scale(done.observation.snapshot, done.plan) else 1.0)
+        return self._poll * (IDLE if idle and nothing_to_scale(snapshot, plan) else 1.0)
 
     # -- many passes ---------------------------------------------------------------------------------------------
 
@@ -432,8 +331,7 @@ class Loop:
             if self.store.database.file != self._watched:
                 self._watch()
             began = self.stopwatch()
-            if self.before_pass is not None:
-                self.before_pass()
+            self.listeners.begins()
             pause = self._guarded_pass()
             freed.give_back(self.stopwatch())
             try:
@@ -474,9 +372,9 @@ class Loop:
             log.info("%s after %d attempts", again, self._blind_passes)
         self._blind, self._blind_passes = "", 0
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
-        now, due, self._removed = self.observer.clock(), done.plan.due, done.removed
+        now, due, self._removed = self.observer.clock(), done.plan.due, done.did(Remove)
         arriving = self._arrivals.next_observation(done.plan.workers, now, self.stopwatch() - began)
-        looks = [self._delay(done), *([SOON] if done.acted else []), *([] if arriving is None else [arriving])]
+        looks = [done.next_in, *([SOON] if done.acted else []), *([] if arriving is None else [arriving])]
         return min(looks) if due is None else min(*looks, max(GATHER, due - now))
 
     def _failed(self, error: Exception) -> float:
@@ -489,21 +387,18 @@ class Loop:
             case OSError() if error.errno in NO_ROOM:
                 return self._cannot(f"the disk is full: {error}; make room there", error)
         log.error(DEFECT, exc_info=error)
-        return self._backoff(error)
+        return self._backoff(error, "")
 
     def _cannot(self, words: str, error: Exception) -> float:
         """Log it once. The words change while an outage goes on (refused, timed out), and only a new kind is news."""
-        kind, self.unobserved = type(error).__name__, words
+        kind = type(error).__name__
         log.log(logging.DEBUG if kind == self._blind else logging.ERROR, words)
         self._blind = kind
         self.notifier.status(words)
-        return self._backoff(error)
+        return self._backoff(error, words)
 
-    def _backoff(self, error: Exception) -> float:
-        if self.meter is not None:
-            self.meter.failed(error, self.observer.clock())
-        if self.notifications is not None and not self.dry_run:
-            self.notifications.failed(error, self.observer.clock())
+    def _backoff(self, error: Exception, words: str) -> float:
+        self.listeners.failed(FailedPass(error, self.observer.clock(), words))
         self._blind_passes += 1
         return doubled_wait(self._blind_passes, SOON, self.poll)
 
@@ -561,7 +456,7 @@ class Loop:
         now, grace = self.observer.clock(), snapshot.policy.order_grace
         asked_at = self.store.overrides.stopping_since
         hidden = unseen(self.store, (now if asked_at is None else asked_at) - grace)
-        notes = snapshot.memory.workers if self.decided is None else self.decided[0].plan.memory.workers
+        notes = (snapshot.memory if self._memory is None else self._memory).workers
         left_out = [worker_id for worker_id, note in notes.items() if not note.gone]
         awaited = [each.words for each in hidden if now - each.since < grace] + left_out
         if awaited and awaited != self._awaited:
@@ -639,6 +534,10 @@ class Loop:
         """Name of the signal that stopped it; '' if none did."""
         return self._stop
 
+    def attach(self, listener: PassListener) -> None:
+        """Have it hear of each pass from the next one on."""
+        self.listeners.attach(listener)
+
     def listen(self, events: Wakes) -> None:
         """Wake on Grid Engine's events, for as long as the process lives; polling goes on as the backstop."""
         self._events = events
@@ -660,24 +559,3 @@ def _remaining(workers: Sequence[Worker], currency: str, *, alone: bool) -> str:
     unknown = f" and {len(prices) - len(known)} of unknown price" if known and len(known) < len(prices) else ""
     names = ", ".join(worker.name or worker.id for worker in workers)
     return f"{len(workers)} worker{'s' * (len(workers) > 1)} stay{'s' * (len(workers) == 1)}, {price}{unknown}: {names}"
-
-
-def _fields(outcome: Outcome) -> dict[str, str]:
-    """Further fields of a line of JSON."""
-    action = outcome.action
-    found = {"kind": action.kind, "result": outcome.result.value, "code": action.reason.code.value}
-    if host := getattr(action, "host", None):
-        found["host"] = host
-    if jobs := getattr(action, "jobs", ()):
-        found["job"] = " ".join(jobs)
-    return found
-
-
-def _gives_up(outcome: Outcome, before: Collection[str]) -> bool:
-    """Whether it ended a machine that never joined: its console is often the only trace of the cause. `before`: ids of
-    machines that were ended before, and again because a late listing still showed them.
-    """
-    action = outcome.action
-    if outcome.result is not Result.DONE or not isinstance(action, Terminate):
-        return False
-    return action.failure is not None and action.worker_id not in before

@@ -20,7 +20,7 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.core.workers.worker_state import WorkerState
-from autoscaler.engine.loop import Pass
+from autoscaler.engine.pass_listener import FailedPass, Pass, PassListener
 from autoscaler.errors import NotObservable, ProviderNotObservable, StateNotKept
 from autoscaler.report.metrics import BY_NAME
 from autoscaler.store.journal import Outcome, Result
@@ -44,8 +44,11 @@ PRICES_HOLD = 3600.0
 
 
 @dataclass(slots=True)
-class Meter:
+class Meter(PassListener):
     """One for the life of a process. `command` any thread may call."""
+
+    title = "the metrics"
+    in_dry_run = True
 
     table: MeasureTable
     oldest_price: Callable[[], date | None] | None = None
@@ -92,11 +95,11 @@ class Meter:
         self._measures.count("started_tasks_total", by=float(begun.count))
         self._observe("task_wait_seconds", begun.able)
 
-    def passed(self, done: Pass, observed: ObservedWorkers, poll: float) -> None:
+    def keep(self, done: Pass) -> None:
         """A whole pass. Raises StateNotKept."""
-        snapshot, plan, measures = done.observation.snapshot, done.plan, self._measures
+        snapshot, plan, measures, observed = done.observation.snapshot, done.plan, self._measures, done.observed
         measures.set("last_pass_timestamp_seconds", snapshot.now)
-        measures.set("polling_delay_seconds", poll)
+        measures.set("polling_delay_seconds", done.next_in)
         measures.set("failed_passes_in_a_row", 0.0)
         measures.count("passes_total", WHOLE)
         self._observe("pass_duration_seconds", [sum(done.timings.values())])
@@ -115,17 +118,17 @@ class Meter:
         self._count_failures(snapshot.fleet.failures, snapshot.memory.failures_seen)
         self._show_limits(snapshot, plan)
         self._show_price_date(snapshot.now)
-        self._keep(snapshot.now)
+        self._store(snapshot.now)
 
-    def failed(self, error: Exception, at: float) -> None:
+    def failed(self, failure: FailedPass) -> None:
         """A pass that did not observe, or was ended by a defect."""
-        self._measures.count("passes_total", _result(error))
+        self._measures.count("passes_total", _result(failure.error))
         failed = self._measures.values.get("failed_passes_in_a_row", {}).get((), 0.0)
         self._measures.set("failed_passes_in_a_row", failed + 1)
         with contextlib.suppress(StateNotKept):  # the pass itself reports it; counts are kept later
-            self._keep(at)
+            self._store(failure.at)
 
-    def _keep(self, at: float) -> None:
+    def _store(self, at: float) -> None:
         with self._lock:
             commands, self._commands = self._commands, []
         for program, seconds, answered in commands:

@@ -9,19 +9,26 @@ from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.outcome.sample import Running, Sample, Starts, running, sample_of, starts
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.engine.pass_listener import Pass, PassListener
 from autoscaler.store.samples import SampleTable
 
 
 @dataclass(slots=True)
-class Monitor:
+class Monitor(PassListener):
     """One for the life of a process. The state of the last observation holds for the next process as well, for as long
     as it would for this one: machines cost also while no process runs.
     """
+
+    title = "the history"
+    in_dry_run = True
 
     table: SampleTable
     on_sample: Callable[[Sample, Starts], None] | None = None
     """Called with each sample, and with the jobs that began since the one before."""
     _last: _LastPass | None = None
+
+    def keep(self, done: Pass) -> None:
+        self.note(done.snapshot, done.plan, done.observed)
 
     def note(self, snapshot: Snapshot, plan: Plan, observed: ObservedWorkers) -> None:
         """Add the state since the last observation. `observed`: the states of the snapshot's workers. Raises

@@ -23,6 +23,7 @@ from autoscaler.core.notifications.causes import NotificationContext, Observed
 from autoscaler.core.notifications.due import KnownCauses, Notification, notifications_due
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.deliver import PATIENCE, Message, Sent
+from autoscaler.engine.pass_listener import FailedPass, Pass, PassListener
 from autoscaler.errors import CommandError, SettingsError, StateNotKept
 from autoscaler.plain_text import plain
 from autoscaler.process import PythonProgram, Runner
@@ -60,8 +61,10 @@ class NotificationSettings:
 
 
 @dataclass(slots=True)
-class Notifications:
-    """One for the life of a process. The loop calls it after each pass, and never waits for a service."""
+class Notifications(PassListener):
+    """One for the life of a process. The loop never waits for a service."""
+
+    title = "notifications"
 
     table: NotificationTable
     runner: Runner
@@ -79,7 +82,11 @@ class Notifications:
     """The time at which services that are up to date may get new notifications while others are tried again."""
     _environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
-    def passed(self, snapshot: Snapshot, plan: Plan) -> None:
+    def passed(self, done: Pass) -> None:
+        """Raises StateNotKept."""
+        self.note(done.snapshot, done.plan)
+
+    def note(self, snapshot: Snapshot, plan: Plan) -> None:
         """After a whole pass. Raises StateNotKept."""
         if self.settings.file is not None:
             self._keep(
@@ -92,12 +99,12 @@ class Notifications:
                 )
             )
 
-    def failed(self, error: Exception, at: float) -> None:
-        """After a pass that could not observe, or failed. Raises nothing: the next pass finds again what is due."""
+    def failed(self, failure: FailedPass) -> None:
+        """Raises nothing: the next pass finds again what is due."""
         if self.settings.file is None:
             return
         try:
-            self._keep(NotificationContext(at, unobserved=str(error)))
+            self._keep(NotificationContext(failure.at, unobserved=str(failure.error)))
         except StateNotKept as full:
             log.debug("due notifications cannot be stored: %s", full)
 

@@ -12,6 +12,7 @@ from autoscaler.core.events.event import ranges
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.engine.observe import Observation
+from autoscaler.engine.pass_listener import Pass, PassListener
 from autoscaler.report.document import without_verdicts
 from autoscaler.report.sentence import brief, news, sentence, without_counts
 from autoscaler.report.wording import text
@@ -24,8 +25,11 @@ log = logging.getLogger("autoscaler.pass")
 
 
 @dataclass(slots=True)
-class PassReporter:
-    """The loop's `Reporter`. `verbose` adds each verdict that changed (`CP_CAP_AUTOSCALE_VERBOSE`)."""
+class PassReporter(PassListener):
+    """`verbose` adds each verdict that changed (`CP_CAP_AUTOSCALE_VERBOSE`)."""
+
+    title = "the report of passes"
+    in_dry_run = True
 
     store: Store | None = None
     verbose: bool = False
@@ -36,6 +40,9 @@ class PassReporter:
     _last_reported: str | None = field(default=None, init=False)
     _reported_at: float = field(default=0.0, init=False)
     _verdicts: Verdicts = field(default_factory=lambda: Verdicts(), init=False)
+
+    def passed(self, done: Pass) -> None:
+        self.report(done.observation, done.plan)
 
     def report(self, observation: Observation, plan: Plan) -> bool:
         """Report the pass and keep its document; a pass without news is a debug line only, and False."""

@@ -7,7 +7,7 @@ that people look for in that log, and each verdict that changed. A pass that has
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Action, AskGridEngine, Launch, WorkerAction
@@ -18,6 +18,7 @@ from autoscaler.core.policy import QueuePolicy
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.snapshot import BucketVerdict, JobCategoryVerdict, Plan, Snapshot
 from autoscaler.engine.observe import Observation
+from autoscaler.engine.pass_listener import Pass, PassListener
 from autoscaler.engine.pass_reporter import PassReporter, Verdicts
 from autoscaler.report.sentence import news, sentence
 from autoscaler.report.wording import count, few
@@ -27,15 +28,19 @@ _FIT = frozenset({Code.FITS, Code.WAITS_FOR_COMING})
 
 
 @dataclass(slots=True)
-class QueueReporter:
-    """The loop's `Reporter` where each queue has a log of its own. Its lines carry the queue's name."""
+class QueueReporter(PassListener):
+    """Where each queue has a log of its own. Its lines carry the queue's name."""
+
+    title = "the report of passes by queue"
+    in_dry_run = True
 
     history: PassReporter
     verbose: Mapping[str, bool]
     """By queue, whether details are for everybody who reads the log (`CP_CAP_AUTOSCALE_VERBOSE`)."""
-    besides: Sequence[Callable[[Observation, Plan], None]] = ()
-    """Called with each pass."""
     _queues: dict[str, _QueueNews] = field(default_factory=dict, init=False)
+
+    def passed(self, done: Pass) -> None:
+        self.report(done.observation, done.plan)
 
     def report(self, observation: Observation, plan: Plan) -> bool:
         reported = self.history.report(observation, plan)
@@ -45,8 +50,6 @@ class QueueReporter:
             about = self._queues.setdefault(queue.name, _QueueNews())
             loud = self.verbose.get(queue.name, False) or self.history.verbose
             about.tell(queue, own, snapshot, logging.INFO if loud else logging.DEBUG)
-        for call in self.besides:
-            call(observation, plan)
         return reported
 
 

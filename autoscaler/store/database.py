@@ -166,6 +166,19 @@ class Database:
             finally:
                 self._depth -= 1
 
+    @contextlib.contextmanager
+    def part(self) -> Iterator[None]:
+        """Within a transaction: if the block raises, what it wrote is undone, and what was written before stays."""
+        self._ask("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK TO part")
+                self._connection.execute("RELEASE part")
+            raise
+        self._ask("RELEASE part")
+
     def _stay_in_place(self) -> None:
         """Notice that the file was removed or replaced while it is open: what is written to it then is lost.
 

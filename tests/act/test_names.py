@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,8 +30,8 @@ class Clock:
         return self.now
 
 
-def names(path: Path, clock: Clock | None = None) -> WorkerNames:
-    return WorkerNames(HostsFile(path, OF_WORKERS), clock or Clock(), grace=600.0)
+def names(path: Path, clock: Clock | None = None) -> Callable[[Sequence[Worker]], None]:
+    return WorkerNames(HostsFile(path, OF_WORKERS), clock or Clock(), grace=600.0).keep_names
 
 
 def worker(name: str | None, address: str | None, state: MachineState = MachineState.RUNNING) -> Worker:

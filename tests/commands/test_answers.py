@@ -397,8 +397,8 @@ def test_with_owner_only_details_a_site_token_sees_no_jobs(
 ) -> None:
     service.answers.owners_only = True
     try:
-        assert service.loop.decided is not None
-        job = first_job(service.loop.decided[0])
+        assert service.loop.seen is not None
+        job = first_job(service.loop.seen[0])
         assert (main(["explain", job]), "is not yours" in capsys.readouterr().err) == (1, True)
         assert (main(["jobs"]), "jobs of others wait" in capsys.readouterr().out) == (0, True)
     finally:

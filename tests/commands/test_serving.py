@@ -233,11 +233,11 @@ def test_a_reload_changes_the_log_and_keeps_the_command_line_options(invocation:
     try:
         with serving(known, json_log=True) as loop:
             assert loop.reload is not None
-            assert isinstance(loop.reporter, PassReporter)
+            reporter = next(each for each in loop.listeners.attached if isinstance(each, PassReporter))
             file.write_text('CP_CAP_AUTOSCALE_VERBOSE = true\nCP_CAP_AUTOSCALE_LOGGING_LEVEL_CONSOLE = "DEBUG"\n')
             loop.reload()
             console = root.handlers[-1]
             line = console.format(root.makeRecord("autoscaler", logging.INFO, "", 0, "hello", (), None))
-            assert (loop.reporter.verbose, console.level, json.loads(line)["event"]) == (True, logging.DEBUG, "hello")
+            assert (reporter.verbose, console.level, json.loads(line)["event"]) == (True, logging.DEBUG, "hello")
     finally:
         root.handlers[:], root.level = handlers, level

@@ -122,7 +122,7 @@ def morning(directory: Path, killing: frozenset[int]) -> tuple[list[int], int, i
         runner, provider = MortalRunner(world.cluster, instants), MortalProvider(world.provider(), instants)
         names = MortalNames(world.names, instants)
         loop = serve(world, warm_buffer(END="07:33"), store=store, runner=runner, provider=provider, names=names)
-        loop.monitor = Monitor(store.samples).note
+        loop.attach(Monitor(store.samples))
         return loop
 
     loop, seen = begin(), {}

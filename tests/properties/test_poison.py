@@ -27,9 +27,10 @@ from autoscaler.core.readable.screening import readable
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import observe_workers
 from autoscaler.engine.event_keeper import EventKeeper
-from autoscaler.engine.loop import Loop, Pass
+from autoscaler.engine.loop import Loop
 from autoscaler.engine.meter import Meter
 from autoscaler.engine.monitor import Monitor
+from autoscaler.engine.observe import Observation
 from autoscaler.report.document import document
 from autoscaler.report.explain import explain_host, explain_job
 from autoscaler.store.store import Store
@@ -150,15 +151,17 @@ def remember(snapshot: Snapshot, made: Plan) -> None:
             decide=plan,
             actor=cast("Any", None),
             store=store,
-            reporter=cast("Any", None),
             poll=10.0,
-            monitor=Monitor(store.samples, meter.sampled).note,
-            meter=meter,
-            events=EventKeeper(store.events, FilePath("/nonexistent/accounting")).note,
         )
+        events = EventKeeper(store.events, FilePath("/nonexistent/accounting"))
+        for listener in (Monitor(store.samples, meter.sampled), meter, events):
+            loop.attach(listener)
         store.accept(made, pass_number=1, at=snapshot.now)
         for _ in range(2):
-            loop._remember(Pass(cast("Any", SimpleNamespace(snapshot=snapshot, timings={})), made, ()))
+            done = loop._done(Observation(snapshot, cast("Any", {}), {}), made, (), {})
+            loop.listeners.passed(done)
+            loop._remember(done)
+            assert loop.listeners.troubles == ()
 
 
 def reported(snapshot: Snapshot, made: Plan) -> str:

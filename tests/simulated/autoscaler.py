@@ -15,8 +15,10 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.actor import Actor
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.engine.job_owners import Nobody
-from autoscaler.engine.loop import Loop, Pass
-from autoscaler.engine.observe import Observation, Observer
+from autoscaler.engine.loop import Loop
+from autoscaler.engine.observe import Observer
+from autoscaler.engine.outcome_log import OutcomeLog
+from autoscaler.engine.pass_listener import Pass
 from autoscaler.errors import NotObservable
 from autoscaler.process import Runner
 from autoscaler.providers.catalog import Catalog, load_catalog
@@ -54,17 +56,6 @@ POLICY = Policy(
     batch_delay=0.0,
     order_grace=120.0,
 )
-
-
-class Silent:
-    """A Reporter that keeps the plans that it got."""
-
-    def __init__(self) -> None:
-        self.plans: list[Plan] = []
-
-    def report(self, observation: Observation, plan: Plan) -> bool:
-        self.plans.append(plan)
-        return bool(plan.actions)
 
 
 @cache
@@ -137,9 +128,8 @@ def start(
         stopwatch=world.clock,
         executor=at_once,
     )
-    loop = Loop(
-        observer, decide, Actor(execution_context, patience=0.0), store, Silent(), poll=10.0, stopwatch=world.clock
-    )
+    loop = Loop(observer, decide, Actor(execution_context, patience=0.0), store, poll=10.0, stopwatch=world.clock)
+    loop.attach(OutcomeLog())
     store.sweep(world.clock.now)
     return loop
 

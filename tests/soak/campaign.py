@@ -12,7 +12,7 @@ from pathlib import Path
 
 from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.plan import plan
-from autoscaler.engine.loop import Pass
+from autoscaler.engine.pass_listener import Pass
 from autoscaler.store.overrides import Verb
 from tests.soak.callers import CALLS, with_callers, withdraw_requests
 from tests.soak.events import HAPPENINGS, Event, happen

@@ -29,8 +29,9 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.actor import Actor
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.engine.job_owners import Nobody
-from autoscaler.engine.loop import Loop, Pass
+from autoscaler.engine.loop import Loop
 from autoscaler.engine.observe import Observer
+from autoscaler.engine.pass_listener import Pass
 from autoscaler.errors import NotObservable
 from autoscaler.providers.fake import FakeCloud, Machine
 from autoscaler.providers.interface import LaunchOrder
@@ -43,7 +44,7 @@ from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.asking import NamesInMemory
-from tests.simulated.autoscaler import TAG, Silent
+from tests.simulated.autoscaler import TAG
 from tests.simulated.cluster import Clock
 from tests.simulated.executor import at_once
 from tests.simulated.failing_machines import NameReusingCloud
@@ -260,7 +261,6 @@ class World:
                 self._decided,
                 Actor(execution_context, patience=0.0),
                 store,
-                Silent(),
                 10.0,
                 stopwatch=self.clock,
             )

@@ -126,8 +126,8 @@ def test_with_owner_only_details_others_do_not_see_the_events_of_a_job() -> None
 
 
 def test_explain_job_shows_the_events_of_the_job(served: World) -> None:
-    assert served.loop.decided is not None
-    job = first_job(served.loop.decided[0])
+    assert served.loop.seen is not None
+    job = first_job(served.loop.seen[0])
     happened(served.store, an_event(EventKind.COUNTED, job, "ann", code="COUNTED"))
     document = served.ask("explain", subject=job)["document"]
     assert [one["kind"] for one in document["events"]] == ["counted"]
@@ -144,8 +144,8 @@ def test_explain_shows_a_job_known_only_from_events(served: World) -> None:
 
 
 def test_queue_counts_each_waiting_task_once_under_its_reason(served: World) -> None:
-    assert served.loop.decided is not None
-    seen = served.loop.decided[0]
+    assert served.loop.seen is not None
+    seen = served.loop.seen[0]
     document = served.ask("queue")["document"]
     assert sum(row["tasks"] for row in document["reasons"]) == seen.plan.waiting == document["waiting"] > 0
     row = document["reasons"][0]
@@ -161,7 +161,7 @@ def test_with_owner_only_details_queue_shows_other_tasks_only_as_a_number() -> N
     with world(owners_only=True) as made:
         seen: ObservedPlan = made.loop.observe(WAITING)
         job_categories = tuple(seen.plan.job_categories)
-        made.loop.decided = owned_by(seen, USER), 8
+        made.loop.seen = owned_by(seen, USER), 8
         tasks = sum(category.count for category in job_categories)
         _, answer = call_as(OTHER, made.path, "/answers/v1/queue")
         assert (answer["document"]["reasons"], answer["document"]["not_shown"]) == ([], tasks)
@@ -219,7 +219,7 @@ def test_with_owner_only_details_no_reason_names_another_owner() -> None:
     with world(owners_only=True) as made:
         seen = made.loop.observe(whole("shrink/a-held-job-keeps-nobody"))
         workers = (replace(seen.plan.workers[0], reason=suspect), *seen.plan.workers[1:])
-        made.loop.decided = replace(seen, plan=replace(seen.plan, notes=(*budgets, unread), workers=workers)), 8
+        made.loop.seen = replace(seen, plan=replace(seen.plan, notes=(*budgets, unread), workers=workers)), 8
         questions = ("jobs", "workers", f"explain?subject={workers[0].name}", "explain?subject=12345")
         result = {
             user: "".join(
@@ -242,7 +242,7 @@ def test_with_owner_only_details_explain_job_shows_nothing_of_other_jobs() -> No
         seen = owned_by(made.loop.observe(WAITING), USER)
         mine = first_job(seen)
         held = Hold((mine, f"{mine}1.2"), because(Code.UNSATISFIABLE_LIMIT, most=5))
-        made.loop.decided = replace(seen, plan=replace(seen.plan, actions=(held,))), 8
+        made.loop.seen = replace(seen, plan=replace(seen.plan, actions=(held,))), 8
         verdict = next(category for category in seen.plan.job_categories if int(mine) in category.jobs)
         read = RequestReader(seen.snapshot.cluster, seen.snapshot.policy, frozenset()).read(verdict.ask)
         assert not isinstance(read, Reason)

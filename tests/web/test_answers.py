@@ -59,13 +59,13 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes another user's pla
 class Loop:
     """The state that the loop publishes."""
 
-    decided: tuple[ObservedPlan, int] | None = None
+    seen: tuple[ObservedPlan, int] | None = None
     unobserved: str = ""
 
     def observe(self, record: Path, number: int = 7) -> ObservedPlan:
         snapshot = read_record(record)
         seen = ObservedPlan(snapshot, plan(snapshot), {}, None)
-        self.decided = seen, number
+        self.seen = seen, number
         return seen
 
 
@@ -147,7 +147,7 @@ def owned_by(seen: ObservedPlan, owner: str) -> ObservedPlan:
 
 def test_an_answer_states_its_pass_and_age(served: World) -> None:
     answer = served.ask("jobs")
-    seen = served.loop.decided
+    seen = served.loop.seen
     assert seen is not None
     assert (answer["answers"], answer["pass"], answer["trouble"], answer["age_s"] > 0) == (1, 7, "", True)
     assert answer["document"] == json.loads(json.dumps(seen[0].jobs()))
@@ -162,8 +162,8 @@ def test_an_answer_states_why_there_is_no_newer_observation(served: World) -> No
 
 
 def test_answers_equal_those_of_a_command_that_observes_itself(served: World) -> None:
-    assert served.loop.decided is not None
-    seen = served.loop.decided[0]
+    assert served.loop.seen is not None
+    seen = served.loop.seen[0]
     assert served.ask("workers")["document"] == json.loads(json.dumps(seen.workers()))
     job = first_job(seen)
     assert served.ask("explain", subject=job)["document"]["waiting"][0]["reason"]["code"]
@@ -226,8 +226,8 @@ def test_an_unknown_job_or_host_is_reported_as_such(served: World) -> None:
 
 
 def test_a_job_submitted_after_the_last_pass_is_no_error(served: World) -> None:
-    assert served.loop.decided is not None
-    newest = max(served.loop.decided[0].owners())
+    assert served.loop.seen is not None
+    newest = max(served.loop.seen[0].owners())
     document = served.ask("explain", subject=str(newest + 1))["document"]
     assert (document["state"], document["waiting"]) == ("unseen", [])
     (block,) = served.ask("explain", subject=str(newest + 1), form="text")["blocks"]
@@ -401,7 +401,7 @@ def test_members_of_the_socket_group_may_act() -> None:
 def test_with_owner_only_details_others_do_not_see_a_job() -> None:
     with world(owners_only=True) as made:
         seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
-        made.loop.decided = owned_by(seen, USER), 8
+        made.loop.seen = owned_by(seen, USER), 8
         job = first_job(seen)
         there = len(seen.jobs()["jobs"])
         mine, others = (call_as(who, made.path, "/answers/v1/jobs")[1]["document"] for who in (USER, OTHER))
@@ -438,7 +438,7 @@ def test_with_owner_only_details_others_do_not_see_what_an_owner_spent() -> None
 def test_a_header_does_not_let_a_user_pass_for_another() -> None:
     with world(owners_only=True) as made:
         seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
-        made.loop.decided = owned_by(seen, USER), 8
+        made.loop.seen = owned_by(seen, USER), 8
         job = first_job(seen)
         target = f"/answers/v1/explain?subject={job}"
         assert call_as(OTHER, made.path, target, X_Asked_By=USER, X_Asked_Role="admin")[0] == 403
@@ -449,7 +449,7 @@ def test_a_header_does_not_let_a_user_pass_for_another() -> None:
 def test_a_server_without_a_loop_relays_questions_as_their_asker() -> None:
     with world(owners_only=True) as made:
         seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
-        made.loop.decided = owned_by(seen, "ann"), 8
+        made.loop.seen = owned_by(seen, "ann"), 8
         relay = RelayedAnswers(lambda: str(made.path))
         asked = {"subject": first_job(seen)}
         ann, token = Asker("ann", lambda: False), Asker("token:site", lambda: False)
@@ -463,7 +463,7 @@ def test_a_server_without_a_loop_relays_questions_as_their_asker() -> None:
 def test_a_server_without_a_loop_relays_user_names_unshortened(name: str) -> None:
     with world(owners_only=True) as made:
         seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
-        made.loop.decided = owned_by(seen, name), 8
+        made.loop.seen = owned_by(seen, name), 8
         relay, asked = RelayedAnswers(lambda: str(made.path)), {"subject": first_job(seen)}
         askers = [Asker(each, lambda: False) for each in (name, name[:64] + "b")]
         assert [relay.answer("explain", asked, who).status for who in askers] == [200, 403]

@@ -63,7 +63,7 @@ def answering(folder: Path) -> Iterator[Answers]:
     """Answers about the last pass, before there is one."""
 
     class Loop:
-        decided = None
+        seen = None
         unobserved = ""
 
     store = Store.open(folder / "cell.sqlite")

@@ -96,7 +96,7 @@ def site(daemon: Path, tmp_path: Path) -> Iterator[Site]:
     with ExitStack() as stack:
         service = stack.enter_context(world(owners_only=True))
         seen = service.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
-        service.loop.decided = owned_by(seen, OWNER), 8
+        service.loop.seen = owned_by(seen, OWNER), 8
         operations, calls = stack.enter_context(behind(tmp_path / "store.sqlite"))
         roles = LocalRoles(None, lambda: list(service.managers))
         passwords = Passwords(password_file(tmp_path / "passwords"))
@@ -127,15 +127,15 @@ def test_a_command_on_a_submit_host_needs_no_token_and_no_password(
 
 @as_root
 def test_each_user_of_a_submit_host_sees_only_their_own_jobs(site: Site) -> None:
-    assert site.service.loop.decided is not None
-    job = first_job(site.service.loop.decided[0])
+    assert site.service.loop.seen is not None
+    job = first_job(site.service.loop.seen[0])
     explained = site.call("GET", f"{PREFIX}/explain?subject={job}")
     assert [site.sent(user, explained).status_code for user in (OWNER, OTHER)] == [200, 403]
     site.service.managers.append(OTHER)  # the service reads Grid Engine's managers itself
     assert site.sent(OTHER, explained).status_code == 403  # of those read within the last minute
     with world(owners_only=True) as anew:
         anew.managers.append(OTHER)
-        anew.loop.decided = site.service.loop.decided
+        anew.loop.seen = site.service.loop.seen
         site.service.path.unlink()
         site.service.path.symlink_to(anew.path)
         assert site.sent(OTHER, explained).status_code == 200
