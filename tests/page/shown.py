@@ -44,7 +44,7 @@ USERS: Mapping[str, Role] = MappingProxyType({"ann": Role.READER, "bob": Role.RE
 class PublishedPass:
     """What the loop publishes."""
 
-    decided: tuple[ObservedPlan, int] | None = None
+    seen: tuple[ObservedPlan, int] | None = None
     unobserved: str = ""
 
 
@@ -102,7 +102,7 @@ class Site:
         """A pass over this snapshot, stored as the loop does."""
         made = plan(snapshot)
         seen = ObservedPlan(snapshot, made, {}, None)
-        self.loop.decided = seen, made.memory.passes
+        self.loop.seen = seen, made.memory.passes
         self.store.history.note_workers(
             snapshot.fleet.workers, [host.name for host in snapshot.cluster.hosts], snapshot.now, {}, "USD"
         )
@@ -126,7 +126,7 @@ def a_site(folder: Path, *, header: str = "", proxies: tuple[str, ...] = (), **k
         loop = PublishedPass()
 
         def state() -> dict[str, object]:
-            policy = None if loop.decided is None else loop.decided[0].snapshot.policy
+            policy = None if loop.seen is None else loop.decided[0].snapshot.policy
             return status(store, Now(now[0], "p1 (/sge)", "fake", serving=True, holder=None, policy=policy))
 
         clock: Callable[[], float] = lambda: now[0]  # noqa: E731

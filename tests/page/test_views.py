@@ -56,7 +56,7 @@ def test_jobs_are_those_of_the_answer_with_reason_and_remedy(site: Site) -> None
         a_snapshot(a_job(4711, owner="ann", slots=100, waited=90), jobs(3, first=10, owner="bob"), a_host("h1"))
     )
     shown = site.browser("ann").text("jobs")
-    (row,) = [row for row in site.loop.decided[0].jobs()["jobs"] if row["jobs"] == ["4711"]]  # type: ignore[index]
+    (row,) = [row for row in site.loop.seen[0].jobs()["jobs"] if row["jobs"] == ["4711"]]  # type: ignore[index]
     assert row["reason"]["text"] in shown
     assert "4 tasks in 2 job categories" in shown
     assert shown.index("4711") < shown.index("bob")  # one's own first
@@ -94,7 +94,7 @@ def test_workers_are_those_of_the_answer(site: Site) -> None:
     site.observe(a_snapshot(a_worker("w1", used=2), a_worker("w2", idle=30.0), a_host("h1"), a_job(1)))
     browser = site.browser()
     shown = browser.text("workers")
-    rows = site.loop.decided[0].workers()["workers"]  # type: ignore[index]
+    rows = site.loop.seen[0].workers()["workers"]  # type: ignore[index]
     assert {row["name"] for row in rows} == {"w1", "w2", "h1"}
     for row in rows:
         assert row["name"] in shown
