@@ -115,6 +115,7 @@ mutants: setup  ## which small changes of the code does no fast test notice? (PA
 
 bench: setup  ## time and memory from qstat and qhost bytes to a plan; Grid Engine commands of a pass and of joins
 	@$(BIN)/python -m bench.commands
+	@$(BIN)/python -m bench.placements
 	@$(BIN)/python -m bench
 
 bench-idle: setup  ## processor time and memory of the service on a private cell where nothing happens

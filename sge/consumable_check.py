@@ -8,7 +8,7 @@ from autoscaler.core.capacity.max_capacity import naming_setting
 from autoscaler.core.model.cluster import Complex, Consumable
 from autoscaler.core.model.complexes import by_any_name
 from autoscaler.core.placement.hosts import MEMORY_NAMES, exclusive_of
-from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.placement.needs import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.sge.checks import Finding, Level
 

@@ -15,6 +15,7 @@ from bench.commands import (
     passes,
     removals,
 )
+from bench.placements import DEARER, bought, fewest, mixes
 
 
 def test_an_unchanged_pass_takes_few_commands_and_a_first_one_is_bounded() -> None:
@@ -32,3 +33,8 @@ def test_two_hundred_workers_join_with_few_shared_edits() -> None:
 def test_two_hundred_workers_leave_with_few_shared_commands() -> None:
     left = removals(JOINING)
     assert (left["qconf -dattr hostgroup"], left["commands"] <= REMOVAL_BAR) == (-(-JOINING // AT_ONCE), True)
+
+
+def test_mixes_with_memory_for_a_job_are_bought_close_to_the_fewest_machines() -> None:
+    ratios = [bought(wants, cores) / fewest(wants, cores) for wants, cores in mixes().values()]
+    assert sum(ratios) / len(ratios) <= DEARER

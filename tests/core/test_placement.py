@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from autoscaler.core.model.demand_vector import Demand, Property
@@ -111,6 +113,62 @@ def test_a_per_job_consumable_is_taken_only_on_the_first_host_of_a_spread_job() 
 
 def test_a_spread_job_without_a_host_for_its_per_job_consumable_does_not_fit() -> None:
     assert placed(a_demand(8, per_host=None, per_job=(("scratch", 1),)), 1, hosts(4, 4)) == 0
+
+
+def mem(amount: float) -> dict[str, Any]:
+    return {"per_job": (("mem", amount),)}
+
+
+def machines(demands: list[tuple[Demand, int]], new: Host) -> int:
+    """How many new hosts these demands use."""
+    found = place(demands, (), new, 1000)
+    assert found.complete
+    return found.new_used
+
+
+M5_24XLARGE = Host("", {"main.q": 96}, free=(("mem", 384),))
+
+
+def test_jobs_that_take_half_of_a_hosts_memory_are_placed_before_jobs_that_take_a_slot() -> None:
+    assert machines([(a_demand(), 940), (a_demand(**mem(190)), 20)], M5_24XLARGE) == 10
+
+
+def test_jobs_that_take_a_third_of_a_hosts_memory_are_placed_before_jobs_of_eight_slots() -> None:
+    assert machines([(a_demand(8), 33), (a_demand(**mem(120)), 9)], M5_24XLARGE) == 3
+
+
+@pytest.mark.parametrize("way", ("per_slot", "per_job", "once_a_host"))
+def test_amounts_of_every_kind_make_a_demand_hard(way: str) -> None:
+    memory_rich = Demand(MAIN, 1, 1, **{way: (("mem", 3),)})  # type: ignore[arg-type]
+    assert machines([(a_demand(2), 2), (memory_rich, 2)], Host("", {"main.q": 3}, free=(("mem", 4),))) == 2
+
+
+def test_what_a_host_has_decides_which_resource_is_scarce() -> None:
+    demands = [(a_demand(3), 2), (a_demand(2, **mem(3.5)), 2)]
+    assert place(demands, hosts(4, 4, free=(("mem", 4),))).placed == (0, 2), "memory is"
+    assert place(demands, hosts(4, 4, free=(("mem", 40),))).placed == (2, 0), "slots are"
+
+
+def test_a_host_that_got_something_is_filled_before_another_one_is_used() -> None:
+    on = [*hosts(2), Host("big", {"main.q": 8})]
+    assert place([(a_demand(4), 1), (a_demand(1), 2)], on).used == {"big"}
+
+
+def test_of_hosts_that_got_something_the_one_with_the_least_left_is_taken() -> None:
+    placement = OpenPlacement([Host("a", {"main.q": 8}), Host("b", {"main.q": 7})])
+    assert placement.place([(a_demand(5), 2)]).used == {"a", "b"}
+    assert placement.place([(a_demand(2), 1)]).used == {"b"}
+    assert placement.place([(a_demand(3), 1)]).complete, "the other one still has room for more"
+
+
+def test_a_consumable_named_slots_is_no_measure_of_free_slots() -> None:
+    two = a_demand(2, per_slot=(("slots", 1),))
+    assert placed(two, 9, hosts(4, 4, free=(("slots", 3),))) == 2
+
+
+def test_a_queue_instances_own_memory_is_weighed_too() -> None:
+    demands = [(a_demand(3), 1), (a_demand(2, **mem(3.5)), 1)]
+    assert place(demands, hosts(4, own={"main.q": (("mem", 4),)})).placed == (0, 1)
 
 
 GPU = (("gpu", 1),)

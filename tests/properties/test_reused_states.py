@@ -13,7 +13,7 @@ from autoscaler.core.model.cluster import ExecutionHost, HostJob
 from autoscaler.core.model.fleet import Interruption, MachineState
 from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.model.overrides import Overrides
-from autoscaler.core.placement import placement
+from autoscaler.core.placement import kinds
 from autoscaler.core.plan import plan
 from autoscaler.core.readable import screening
 from autoscaler.core.readable.remembered import PerObject
@@ -52,15 +52,15 @@ def anew(seen: Snapshot) -> Plan:
     supply._FREE, swap_context._EMPTIED, demand._WITHOUT_LOADS = PerObject(), PerObject(), PerObject()
     fine = screening._FINE_HOSTS, screening._FINE_WORKERS
     screening._FINE_HOSTS, screening._FINE_WORKERS = PerObject(), PerObject()
-    kinds = dict(placement._KINDS)
-    placement._KINDS.clear()
+    kept_kinds = dict(kinds._KINDS)
+    kinds._KINDS.clear()
     try:
         return plan(seen)
     finally:
         observed._SETTLED, scale_down._BUSY, supply._FREE, swap_context._EMPTIED, demand._WITHOUT_LOADS = kept
         screening._FINE_HOSTS, screening._FINE_WORKERS = fine
-        placement._KINDS.clear()
-        placement._KINDS.update(kinds)
+        kinds._KINDS.clear()
+        kinds._KINDS.update(kept_kinds)
 
 
 def changed(seen: Snapshot, made: Plan, change: str, at: int, passed: float) -> Snapshot:

@@ -24,7 +24,8 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.amounts import shown_property, written
 from autoscaler.core.placement.hosts import host_values_of
 from autoscaler.core.placement.master_queues import MASTER
-from autoscaler.core.placement.placement import PLENTY, place, requested_amounts
+from autoscaler.core.placement.needs import requested_amounts
+from autoscaler.core.placement.placement import PLENTY, place
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.instance_types import allowed_types
 

@@ -23,7 +23,7 @@ from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Reason
-from autoscaler.core.placement.placement import hardest_first, requested_amounts
+from autoscaler.core.placement.needs import hardest_first, requested_amounts
 from autoscaler.core.placement.queue_instances import forced_in
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.remembered import LastValue, PerObject

@@ -18,7 +18,7 @@ from autoscaler.core.model.demand_vector import Amounts, Demand, Property
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import HOSTNAME
 from autoscaler.core.placement.master_queues import master_request
-from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.placement.needs import SLOTS
 from autoscaler.core.placement.queue_instances import NEW_HOST, forced_in, queue_at
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.left_hosts import foreign_host

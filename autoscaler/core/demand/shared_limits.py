@@ -31,7 +31,7 @@ from autoscaler.core.model.host_limits import HostLimit
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.amounts import written
 from autoscaler.core.placement.hosts import HOSTNAME
-from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.placement.needs import SLOTS
 from autoscaler.core.policy import Policy
 from autoscaler.core.rights.quota_rules import UNKNOWN, QuotaRules, filter_matches, fits, host_matches
 

@@ -13,7 +13,7 @@ from autoscaler.core.model.complexes import amount
 from autoscaler.core.model.fleet import Worker
 from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.placement.hosts import host_values_of, slots_of
-from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.placement.needs import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.group_names import COMPLEX
 

@@ -30,7 +30,7 @@ from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, Worker
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.placement.amounts import written
 from autoscaler.core.placement.counted import counted, counted_names
-from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.placement.needs import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.snapshot import Snapshot
 

@@ -14,7 +14,7 @@ from autoscaler.core.model.cluster import Cluster, ExecutionHost, QueueInstance
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.hosts import joined_host
-from autoscaler.core.placement.placement import SLOTS, requested_amounts
+from autoscaler.core.placement.needs import SLOTS, requested_amounts
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from autoscaler.core.model.host_limits import QUOTA, factor_of, is_dynamic, left
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.amounts import configured
 from autoscaler.core.placement.constraint_effects import Given, as_text, given_to, node_of_type
-from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.placement.needs import SLOTS
 from autoscaler.core.placement.queue_instances import NEW_HOST, is_forced, left_in
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.arrays import GROUPS

@@ -13,7 +13,7 @@ from autoscaler.core.model.cluster import Cluster, Complex, ExecutionHost, HostJ
 from autoscaler.core.model.complexes import amount
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.hosts import emptied_host, joined_host
-from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.placement.needs import SLOTS
 
 _LIMIT = "h_rt"
 

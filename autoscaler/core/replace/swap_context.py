@@ -17,7 +17,8 @@ from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.hosts import emptied_host, host_values_of
-from autoscaler.core.placement.placement import OpenPlacement, Want
+from autoscaler.core.placement.needs import Want
+from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.readable.remembered import PerObject
 from autoscaler.core.replace.change import ArrayState, Readiness, ReplacedWorker

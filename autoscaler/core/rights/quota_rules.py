@@ -20,7 +20,7 @@ from autoscaler.core.model.cluster import (
     QuotaSet,
 )
 from autoscaler.core.model.complexes import amount, by_any_name, matches
-from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.placement.needs import SLOTS
 from autoscaler.core.rights.rights import Rights
 
 UNKNOWN = "\0any"

@@ -15,7 +15,8 @@ from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason
-from autoscaler.core.placement.placement import Want, as_shares, place
+from autoscaler.core.placement.needs import Want
+from autoscaler.core.placement.placement import as_shares, place
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.scale_down.floors import Floor
 from autoscaler.core.scale_down.motives.advised import Advised

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoscaler.core.capacity.offers import LaunchOffer
-from autoscaler.core.placement.placement import OpenPlacement, Want, as_shares, place
+from autoscaler.core.placement.needs import Want
+from autoscaler.core.placement.placement import OpenPlacement, as_shares, place
 
 
 def order(unmet: Sequence[Want], supply: OpenPlacement, options: Sequence[LaunchOffer]) -> tuple[LaunchOffer, ...]:

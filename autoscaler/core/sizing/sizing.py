@@ -23,7 +23,8 @@ from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
 from autoscaler.core.model.memory import Backoff, Event, ReportedType
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.placement.placement import PLENTY, OpenPlacement, Want
+from autoscaler.core.placement.needs import Want
+from autoscaler.core.placement.placement import PLENTY, OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.instance_types import not_offered

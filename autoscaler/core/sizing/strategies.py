@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from autoscaler.core.capacity.offers import LaunchOffer
-from autoscaler.core.placement.placement import OpenPlacement, Want
+from autoscaler.core.placement.needs import Want
+from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.sizing import cpu_capacity, naive_cpu_capacity
 

@@ -28,7 +28,7 @@ from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.placement.constraint_effects import complexes_given
 from autoscaler.core.placement.hosts import emptied_host
-from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.placement.needs import SLOTS
 from autoscaler.core.placement.queue_instances import as_configured
 from autoscaler.core.policy import DeadlockAnswer, Policy
 from autoscaler.core.requests.array_timeouts import under

@@ -19,7 +19,8 @@ from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.placement.hosts import emptied_host
-from autoscaler.core.placement.placement import PLENTY, SLOTS, as_shares, place
+from autoscaler.core.placement.needs import SLOTS
+from autoscaler.core.placement.placement import PLENTY, as_shares, place
 from autoscaler.core.placement.queue_instances import held
 from autoscaler.core.policy import Limits, Policy
 

@@ -14,7 +14,7 @@ from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.amounts import shown_property, written
-from autoscaler.core.placement.placement import requested_amounts
+from autoscaler.core.placement.needs import requested_amounts
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, slots_in
 
 

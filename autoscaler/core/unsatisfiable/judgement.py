@@ -20,7 +20,7 @@ from autoscaler.core.model.fleet import BucketKey, Fleet, InstanceType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.placement.hosts import emptied_host
-from autoscaler.core.placement.placement import requested_amounts
+from autoscaler.core.placement.needs import requested_amounts
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, allowed_by, at_best
 from autoscaler.core.unsatisfiable.certainty import Candidate, DeadlockContext

@@ -20,7 +20,7 @@ from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.constraint_effects import complexes_given
 from autoscaler.core.placement.hosts import HOSTNAME, host_values_of
-from autoscaler.core.placement.placement import requested_amounts
+from autoscaler.core.placement.needs import requested_amounts
 from autoscaler.core.placement.queue_instances import places_of
 from autoscaler.core.policy import Policy
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, visits_on
