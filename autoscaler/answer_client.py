@@ -19,6 +19,7 @@ from autoscaler.caller_address import PLAIN_ENV, TRUE, Address, caller_address, 
 from autoscaler.caller_address import URL_ENV as URL_ENV
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
 from autoscaler.outside_files import LARGEST_TEXT, read_regular, read_text
+from autoscaler.unix_connection import connect
 
 if TYPE_CHECKING:
     import http.client
@@ -160,9 +161,8 @@ def _at_socket(place: ServiceAddress, target: str, headers: Mapping[str, str], m
     # To HTTP/1.0 a server answers without chunks, and closes the connection at the end.
     lines = [f"{method} {target} HTTP/1.0", "Host: localhost", *(f"{name}: {value}" for name, value in headers.items())]
     with closing(socket.socket(socket.AF_UNIX)) as made:
-        made.settimeout(PATIENCE)
         try:
-            made.connect(place.path)
+            connect(made, place.path, PATIENCE)
             made.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
             await_answer(made, _timeout(target))
             received = bytearray()

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, cast
 from autoscaler.core.actions import PROBE_HOST_PREFIX
 from autoscaler.errors import HostsFileUnusable
 from autoscaler.hosts_file import HOSTS, NAME, OF_WORKERS, PASSING, HostsFile, address_of
+from autoscaler.unix_connection import connect
 
 SOCKET = Path("/run/sge-autoscaler-hosts.sock")
 LONGEST = 1 << 20
@@ -95,9 +96,8 @@ class HostsHelper:
     @contextlib.contextmanager
     def _connected(self, patience: float) -> Iterator[BinaryIO]:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(patience + _ANSWER)
             try:
-                connection.connect(str(self._path))
+                connect(connection, self._path, patience + _ANSWER)
             except OSError as error:
                 raise self._unusable(error.strerror or str(error)) from error
             with connection.makefile("rwb") as channel:

@@ -13,13 +13,15 @@ import select
 import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autoscaler.api.accepting import QUEUE, PacedSocket
 from autoscaler.errors import SettingsError
 from autoscaler.strict_modes import gid_of
 from autoscaler.supervised import supervised
+from autoscaler.unix_connection import OWN, connect
 
 if TYPE_CHECKING:
     from autoscaler.api.server import Server
@@ -41,18 +43,21 @@ def served_locally(make_app: Callable[[], Any], path: Path, group: str | None = 
 
     Raises SettingsError if the socket cannot be made, or another process listens on it.
     """
-    served = _FirstCall(_listen(path, group), make_app)
+    listening = _listen(path, group)
+    served = _FirstCall([listening, *_listen_for_us(path)], make_app)
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)  # before we stop listening: afterwards it may be another process's
+        for each in (_own(path), path):  # before we stop listening: afterwards they may be another process's
+            each.unlink(missing_ok=True)
         served.close()
 
 
 class _FirstCall:
     """Waits for the first caller on a thread, which then serves the socket."""
 
-    def __init__(self, listening: socket.socket, make_app: Callable[[], Any]) -> None:
+    def __init__(self, listening: Sequence[socket.socket], make_app: Callable[[], Any]) -> None:
+        """`listening`: at the first everybody connects, at others only root and our own user."""
         self._listening, self._make_app = listening, make_app
         self._lock = threading.Lock()
         self._server: Server | None = None
@@ -68,7 +73,8 @@ class _FirstCall:
                 self._server.stop()
         os.write(self._close, b".")
         self._thread.join(_END)
-        self._listening.close()
+        for each in self._listening:
+            each.close()
         if not self._thread.is_alive():
             os.close(self._closing)
         os.close(self._close)
@@ -76,7 +82,8 @@ class _FirstCall:
     def _wait(self) -> None:
         """The body of a supervised thread: after a defect it waits for the next caller."""
         waiting = select.poll()
-        waiting.register(self._listening, select.POLLIN)
+        for each in self._listening:
+            waiting.register(each, select.POLLIN)
         waiting.register(self._closing, select.POLLIN)
         waiting.poll()
         if (server := self._serving()) is not None:
@@ -90,7 +97,9 @@ class _FirstCall:
         from autoscaler.api.server import Server
 
         app = self._make_app()
-        server = Server(app, self._listening.dup(), SOCKET)
+        everybodys, *ours = self._listening
+        paced = PacedSocket(fileno=os.dup(everybodys.fileno()))
+        server = Server(app, paced, SOCKET, also=[each.dup() for each in ours])
         with self._lock:
             self._server = None if self._closed.is_set() else server
             return self._server
@@ -119,14 +128,35 @@ def _listen(path: Path, group: str | None) -> socket.socket:
     return listening
 
 
-def _bound(path: Path, gid: int | None) -> socket.socket:
+def _own(path: Path) -> Path:
+    return path.with_name(path.name + OWN)
+
+
+def _listen_for_us(path: Path) -> list[socket.socket]:
+    """The second socket, whose queue no other user can fill; none if its path would be too long."""
+    own = _own(path)
+    if len(os.fsencode(own)) > LONGEST_PATH:
+        return []
+    before = os.umask(0o077)
+    try:
+        own.unlink(missing_ok=True)  # of a crashed process: who listens at the first has the second
+        return [_bound(own, None, mode=0o600)]
+    except OSError as error:
+        log.warning("root has no socket of its own at %s: %s", own, error.strerror)
+        return []
+    finally:
+        os.umask(before)
+
+
+def _bound(path: Path, gid: int | None, mode: int = 0o666) -> socket.socket:
+    """`mode`: by default every user may connect, and the application checks roles."""
     listening = socket.socket(socket.AF_UNIX)
     try:
         listening.bind(str(path))
         if gid is not None:
             os.chown(path, -1, gid)
-        path.chmod(0o666)  # every user may connect; the application checks roles
-        listening.listen(128)
+        path.chmod(mode)
+        listening.listen(QUEUE)
     except BaseException:
         listening.close()
         raise
@@ -154,13 +184,14 @@ def _clear(path: Path) -> None:
     if not stat.S_ISSOCK(mode):
         raise SettingsError(f"{path} exists and is not a socket: set CP_CAP_AUTOSCALE_SOCKET to another path")
     with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(_PROBE)
         try:
-            probe.connect(str(path))
+            connect(probe, path, _PROBE, _PROBE)
         # The file of a Unix socket outlives its process; a connection to it is then refused.
         except ConnectionRefusedError:
             path.unlink()
             return
+        except TimeoutError:  # its queue is full
+            pass
     raise SettingsError(
         f"another process listens on {path}: set CP_CAP_AUTOSCALE_SOCKET to another path, or end that process first"
     )

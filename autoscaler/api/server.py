@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 
+from autoscaler.api.accepting import QUEUE
 from autoscaler.api.certificate import CHECK_EVERY, Certificate
 from autoscaler.api.deadlines import LARGEST_HEAD, TimedProtocol
 from autoscaler.api.handshakes import Doorway
@@ -83,10 +84,12 @@ def address(
 class Server:
     """Listens as soon as it is made, so that a port in use is reported at once. Raises SettingsError.
 
-    `at`: an address, or a socket that listens already, which is the server's from then on.
+    `at`: an address, or a socket that listens already, which is the server's from then on, as those of `also` are.
     """
 
-    def __init__(self, app: Any, at: Address | socket.socket, listener: Listener = TCP) -> None:
+    def __init__(
+        self, app: Any, at: Address | socket.socket, listener: Listener = TCP, also: Sequence[socket.socket] = ()
+    ) -> None:
         self._name = listener.name
         if isinstance(at, Address):
             self._socket = _listening(at, listener)
@@ -102,33 +105,33 @@ class Server:
         else:
             self._socket, self.url, where = at, "", Address("", 0)
         self._stopped = threading.Event()
-        self._make = partial(_server_of, app, self._socket, listener, where)
+        self._sockets = [self._socket, *also]
+        self._make = partial(_server_of, app, self._sockets, listener, where)
         try:
             self._server, self._served = self._make()
         except BaseException:
-            self._socket.close()
+            _close(self._sockets)
             raise
 
     def close(self) -> None:
         """Close a server that was never started."""
-        self._served.close()
-        self._socket.close()
+        _close([*self._served, *self._sockets])
 
     def serve(self) -> None:
         """Serve until `stop`, or in the main thread until a signal."""
         try:
-            self._server.run(sockets=[self._served])
+            self._server.run(sockets=self._served)
         finally:
             self.close()
 
     def serve_again(self) -> None:
         """Serve until `stop`. After an error call it again: the socket goes on listening."""
         try:
-            self._server.run(sockets=[self._served])
+            self._server.run(sockets=self._served)
             if not self._stopped.is_set():
                 raise RuntimeError("the server ended by itself")
         except BaseException:
-            self._served.close()
+            _close(self._served)
             self._server, self._served = self._make()
             if self._stopped.is_set():
                 self._server.should_exit = True
@@ -163,14 +166,21 @@ class _Uvicorn(uvicorn.Server):
         await super().startup(sockets)
 
 
-def _server_of(app: Any, listening: socket.socket, listener: Listener, at: Address) -> tuple[_Uvicorn, socket.socket]:
-    """A server, and the socket that it serves and closes: another descriptor of the one that listens."""
-    served = listening.dup()
+def _server_of(
+    app: Any, listening: Sequence[socket.socket], listener: Listener, at: Address
+) -> tuple[_Uvicorn, list[socket.socket]]:
+    """A server, and the sockets that it serves and closes: other descriptors of those that listen."""
+    served = [each.dup() for each in listening]
     try:
-        return _Uvicorn(_config(app, served, listener, at), listener.places), served
+        return _Uvicorn(_config(app, served[0], listener, at), listener.places), served
     except BaseException:
-        served.close()
+        _close(served)
         raise
+
+
+def _close(sockets: Iterable[socket.socket]) -> None:
+    for each in sockets:
+        each.close()
 
 
 def _config(app: Any, listening: socket.socket, listener: Listener, at: Address) -> uvicorn.Config:
@@ -189,6 +199,7 @@ def _config(app: Any, listening: socket.socket, listener: Listener, at: Address)
         http=partial(TimedProtocol, listener=listener, **greeted),  # type: ignore[arg-type]
         ws="none",
         limit_concurrency=listener.at_once,
+        backlog=QUEUE,
         timeout_keep_alive=BETWEEN_CALLS,
         h11_max_incomplete_event_size=LARGEST_HEAD,
         timeout_graceful_shutdown=LAST_CALLS,
@@ -217,7 +228,7 @@ def _listening(at: Address, listener: Listener) -> socket.socket:
             # Otherwise the port stays in use for a minute after the end of an earlier server (TIME_WAIT).
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(where)
-            listening.listen(128)
+            listening.listen(QUEUE)
         except BaseException:
             listening.close()
             raise

@@ -23,6 +23,7 @@ from autoscaler.caller_address import LOGIN_ENV as LOGIN_ENV
 from autoscaler.caller_address import PLAIN_ENV, TRUE, caller_address, first_line
 from autoscaler.caller_address import URL_ENV as URL_ENV
 from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.unix_connection import connect
 
 GROUP_ENV = "CP_CAP_AUTOSCALE_SOCKET_GROUP"
 
@@ -73,11 +74,12 @@ def listens(path: Path | str) -> bool:
     caller may not use it.
     """
     with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
-        probe.settimeout(PATIENCE)
         try:
-            probe.connect(str(path))
+            connect(probe, path, PATIENCE)
         except PermissionError:
             raise
+        except TimeoutError:  # its queue is full, so somebody listens
+            return True
         except OSError:
             return False
     return True
@@ -201,8 +203,7 @@ class _OverSocket(http.client.HTTPConnection):
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+        connect(self.sock, self._path, PATIENCE)
 
 
 def _on_behalf() -> dict[str, str]:
