@@ -126,7 +126,7 @@ def a_site(folder: Path, *, header: str = "", proxies: tuple[str, ...] = (), **k
         loop = PublishedPass()
 
         def state() -> dict[str, object]:
-            policy = None if loop.seen is None else loop.decided[0].snapshot.policy
+            policy = None if loop.seen is None else loop.seen[0].snapshot.policy
             return status(store, Now(now[0], "p1 (/sge)", "fake", serving=True, holder=None, policy=policy))
 
         clock: Callable[[], float] = lambda: now[0]  # noqa: E731
