@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -90,6 +91,34 @@ def test_another_tag_that_is_set_at_the_same_time_is_not_lost(plane: CloudPipeli
     provider.api.get = lambda *_, **__: pytest.fail("it needs no reading, after which others could write")  # type: ignore[method-assign]
     provider.show_use(Machine("master", None, is_master=True), in_use=True)
     assert tags(plane, master) == {"project": "genomes", "SGE_IN_USE": "true"}
+
+
+def test_a_tag_that_somebody_sets_while_ours_is_taken_away_is_not_lost(
+    plane: CloudPipelinePlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two of our calls somebody else may write."""
+    provider, master = plane.connect("cell"), plane.environment["RUN_ID"]
+    provider.show_use(Machine("master", None, is_master=True), in_use=True)
+    call, others = provider.api._call, iter(range(100))
+
+    def with_somebody_else(*args: Any, **options: Any) -> Any:
+        answer = call(*args, **options)
+        plane.process.control("tag", id=int(master), tags={f"by-{next(others)}": "somebody"})
+        return answer
+
+    monkeypatch.setattr(provider.api, "_call", with_somebody_else)
+    provider.show_use(Machine("master", None, is_master=True), in_use=False)
+    made = {f"by-{number}": "somebody" for number in range(next(others))}
+    assert made
+    assert tags(plane, master) == {"project": "genomes", **made}
+
+
+def test_a_server_that_keeps_a_tag_without_a_value_gets_all_tags_without_it(plane: CloudPipelinePlane) -> None:
+    provider, master = plane.connect("cell"), plane.environment["RUN_ID"]
+    plane.process.control("set", keeps_null=True)
+    for in_use in (True, False):
+        provider.show_use(Machine("master", None, is_master=True), in_use=in_use)
+    assert tags(plane, master) == {"project": "genomes"}
 
 
 def test_a_new_process_takes_away_what_an_earlier_one_left(plane: CloudPipelinePlane) -> None:

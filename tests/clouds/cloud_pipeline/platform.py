@@ -60,7 +60,8 @@ class Run:
     def text(self) -> str:
         """All parameters as the platform keeps them (PipelineRun.java: convertParamsToString)."""
         return "|".join(
-            f"{name}={one['value']}" + (f"={one['type']}" if one.get("type") else "")
+            f"{name}={'null' if one.get('value') is None else one['value']}"
+            + (f"={one['type']}" if one.get("type") else "")
             for name, one in self.asked["params"].items()
         )
 
@@ -93,6 +94,8 @@ class Platform:
     """Runs that were launched since then show in no listing."""
     hidden: set[int] = field(default_factory=set)
     """Runs that slip through between two pages of a filtered listing."""
+    keeps_null: bool = False
+    """A tag that is set to nothing stays."""
     types: list[dict[str, Any]] = field(default_factory=list)
     prices: dict[str, float] = field(default_factory=dict)
     preferences: dict[str, str] = field(default_factory=dict)
@@ -147,12 +150,10 @@ class Platform:
             name = asked["instanceType"]
             if not any(kind["name"] == name for kind in self.types):
                 raise Refusal(f"Instance type '{name}' is not allowed.")
-            if asked["parentRunId"] not in self.runs:
-                raise Refusal(f"Run with id: {asked['parentRunId']} was not found.")
-            if (
-                self.limit is not None
-                and sum(not run.final for run in self.children(asked["parentRunId"])) >= self.limit
-            ):
+            parent = asked.get("parentRunId")
+            if parent is not None and parent not in self.runs:
+                raise Refusal(f"Run with id: {parent} was not found.")
+            if self.limit is not None and sum(not run.final for run in self.children(parent)) >= self.limit:
                 raise Refusal(
                     "Launch of new jobs is restricted as [USER] user will exceed [<user-global-limit>] "
                     f"runs limit [{self.limit}]"
@@ -173,7 +174,7 @@ class Platform:
                 self.end(run, "FAILURE", run.doom[1])
             return run
 
-    def children(self, parent: int) -> list[Run]:
+    def children(self, parent: int | None) -> list[Run]:
         with self.guard:
             return [self.find(number) for number, run in self.runs.items() if run.parent == parent]
 
@@ -223,7 +224,7 @@ class Platform:
             "podId": run.pod or f"pipeline-{run.id}",
             "initialized": age >= self.timing.initialized and run.doom is None,
             "parentRunId": run.parent,
-            "pipelineRunParameters": parsed(run.text),
+            "pipelineRunParameters": parsed(run.text) + ([] if run.parent is None else [_parent(run.parent)]),
             "instance": {
                 "nodeType": asked.get("instanceType"),
                 "nodeDisk": asked.get("hddSize"),
@@ -269,6 +270,11 @@ def parsed(text: str) -> list[dict[str, str]]:
             case _:
                 found.append({"name": part})
     return found
+
+
+def _parent(number: int) -> dict[str, str]:
+    """The server adds it to the parameters of every run that has a parent (PipelineRun.java: parseParameters)."""
+    return {"name": "parent-id", "value": str(number), "resolvedValue": str(number)}
 
 
 def _split(text: str, at: str) -> list[str]:

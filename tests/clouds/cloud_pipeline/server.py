@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.clouds.cloud_pipeline import bodies
-from tests.clouds.cloud_pipeline.bodies import Malformed
+from tests.clouds.cloud_pipeline.bodies import Note
 from tests.clouds.cloud_pipeline.platform import Platform, Refusal, Run, text_of, usual_platform
 from tests.clouds.machines import announce
 
@@ -65,6 +65,7 @@ class Server(ThreadingHTTPServer):
         self.calls: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.malformed: list[str] = []
+        """What the server takes, but no provider of ours should send: see `bodies`."""
         self.first_token = self.platform.new_token(86400.0)
 
     @property
@@ -158,18 +159,22 @@ class Handler(BaseHTTPRequestHandler):
         renews = path == "user/token"
         if not (platform.takes(token) or (renews and token in platform.tokens)):
             return 401, '{"message": "Authentication failed"}'
+        call = Call(platform, method, path.split("/"), query, self._note)
         try:
-            body = json.loads(text) if text else None
-            with platform.guard:
-                if method == "POST" and path == "run":
-                    self.server.bodies.append(bodies.fields(body, bodies.LAUNCH))
-            return 200, _envelope(dispatch(platform, method, path.split("/"), query, body), "OK")
-        except Refusal as error:
+            call.body = json.loads(text) if text else None
+            if method == "POST" and path == "run" and isinstance(call.body, dict):
+                with platform.guard:
+                    self.server.bodies.append(call.body)
+            return 200, _envelope(dispatch(call), "OK")
+        except (Refusal, ValueError) as error:
+            # Whatever goes wrong is an answer 200 with the error's words (controller/ExceptionHandlerAdvice.java).
+            if not isinstance(error, Refusal) or "Could not read" in str(error):
+                self._note(str(error))
             return 200, _envelope(None, "ERROR", str(error))
-        except (Malformed, ValueError) as error:
-            message = f"{method} {path}: {error}"
-            self.server.malformed.append(message)
-            return 400, json.dumps({"message": message})
+
+    def _note(self, what: str) -> None:
+        with self.server.platform.guard:
+            self.server.malformed.append(f"{self.command} {self.path}: {what}")
 
     def _answer(
         self, status: int, text: str, headers: dict[str, str] | None = None, kind: str = "application/json"
@@ -182,56 +187,80 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
-def dispatch(platform: Platform, method: str, path: list[str], query: dict[str, str], body: Any) -> Any:
-    """The payload of one call. Raises Refusal, Malformed.
+@dataclass(slots=True)
+class Call:
+    """One request."""
+
+    platform: Platform
+    method: str
+    path: list[str]
+    query: dict[str, str]
+    note: Note
+    body: Any = None
+
+    def only(self, *names: str) -> None:
+        """The server takes no notice of parameters that it does not know: no provider of ours relies on one."""
+        if unknown := self.query.keys() - set(names):
+            self.note(f"no parameter {', '.join(sorted(unknown))}")
+        if missing := set(names) - self.query.keys():
+            self.note(f"without the parameter {', '.join(sorted(missing))}")
+
+
+def dispatch(call: Call) -> Any:
+    """The payload of one call. Raises Refusal.
 
     Each route names the file of the server (`api/src/main/java/com/epam/pipeline/`) that shows what it does, read at
-    epam/cloud-pipeline 4c537d33. The server ignores fields and parameters that it does not know; here they are refused.
+    epam/cloud-pipeline 4c537d33.
     """
-    match method, path:
+    platform = call.platform
+    match call.method, call.path:
         # controller/pipeline/PipelineRunController.java: runPipeline; manager/pipeline/PipelineRunManager.java: runCmd
         case "POST", ["run"]:
-            return platform.record(platform.launch(bodies.check_launch(body)))
+            return platform.record(platform.launch(bodies.read_launch(call.body, call.note)))
         # controller/pipeline/PipelineRunController.java: filterRuns; dao/pipeline/PipelineRunDao.java
         case "POST", ["run", "filter"]:
-            return filtered(platform, bodies.check_filter(body))
+            return filtered(platform, bodies.read_filter(call.body, call.note))
         # controller/pipeline/PipelineRunController.java: loadRunsByParentId (RunInfo.java)
         case "GET", ["run", "parents", number]:
-            _no(query)
+            call.only()
             return [_compact(run) for run in platform.listed() if run.parent == int(number)]
         # controller/pipeline/PipelineRunController.java: loadRun; PipelineRunManager.java: loadPipelineRun
         case "GET", ["run", number]:
-            _no(query)
+            call.only()
             return platform.record(platform.find(int(number)))
         # controller/pipeline/PipelineRunController.java: loadTaskLogs
         case "GET", ["run", number, "task"]:
-            return task_log(platform, platform.find(int(number)), query)
+            call.only("taskName")
+            return task_log(platform, platform.find(int(number)), call.query)
         # controller/pipeline/PipelineRunController.java: updateRunStatus, terminateRun, updateRunTags, addLog
         case "POST", ["run", number, verb]:
-            return change(platform, platform.find(int(number)), verb, query, body)
+            return change(call, platform.find(int(number)), verb)
         # controller/pipeline/PipelineController.java: getEstimatedPrice
         case "POST", ["pipeline", "price"]:
-            asked = bodies.fields(body, bodies.PRICE)
+            asked = bodies.read(call.body, bodies.PRICE, call.note)
             return {
                 "instanceType": asked["instanceType"],
-                "pricePerHour": platform.price(asked["instanceType"], spot=asked["spot"]),
+                "pricePerHour": platform.price(asked["instanceType"], spot=bool(asked.get("spot"))),
             }
         # controller/cluster/ClusterController.java: loadAllowedInstanceAndPriceTypes
         case "GET", ["cluster", "instance", "allowed"]:
-            if query.keys() != {"regionId", "spot"} or query["spot"] not in ("true", "false"):
-                raise Malformed(f"regionId and spot are wanted, not {query}")
-            types = platform.types if query["regionId"] == "1" else []
+            call.only("regionId", "spot")
+            types = platform.types if call.query.get("regionId", "1") == "1" else []
             return {KEY: types, "cluster.allowed.instance.types": types, "cluster.allowed.price.types": []}
         # controller/preference/PreferenceController.java
         case "GET", ["preferences", name]:
             return preference(platform, name)
-        # controller/user/UserController.java: getSettings; workflows/pipe-common/pipeline/api/api.py sends it so
+        # controller/user/UserController.java: getSettings. The platform's own client asks for `duration`, and gets a
+        # token of the default duration (workflows/pipe-common/pipeline/api/token.py).
         case "GET", ["user", "token"]:
-            if query.keys() != {"expiration"}:
-                raise Malformed(f"expiration is wanted, not {query}")
-            return {"token": platform.new_token(int(query["expiration"]))}
+            call.only("expiration")
+            return {"token": platform.new_token(int(call.query.get("expiration", 86400)))}
+        # controller/user/UserController.java: whoami, which the platform's `sge` tool asks for the user's groups
+        case "GET", ["whoami"]:
+            call.only()
+            return {"userName": "USER", "groups": ["ROLE_ADVANCED_USER"], "roles": [], "admin": False}
         case _:
-            raise Malformed("there is no such call")
+            raise Refusal(f"{call.method} {'/'.join(call.path)} is not there")
 
 
 def filtered(platform: Platform, asked: dict[str, Any]) -> dict[str, Any]:
@@ -253,31 +282,40 @@ def filtered(platform: Platform, asked: dict[str, Any]) -> dict[str, Any]:
     return {"elements": [platform.record(run) for run in page], "totalCount": len(found)}
 
 
-def change(platform: Platform, run: Run, verb: str, query: dict[str, str], body: Any) -> Any:
+def change(call: Call, run: Run, verb: str) -> Any:
+    platform, body = call.platform, call.body
     match verb:
         case "status":
-            bodies.check_status(body)
+            bodies.read_status(body, call.note)
             platform.stop(run)
         case "terminate":
             if body is not None:
-                raise Malformed("no body is wanted")
+                call.note("no body is wanted")
             platform.terminate(run)
         case "tag":
-            # PipelineRunController.updateRunTags: all tags are replaced, unless `overwrite` is false.
-            tags = bodies.texts(bodies.fields(body, bodies.TAGS)["tags"])
-            run.tags = {**run.tags, **tags} if query.get("overwrite") == "false" else tags
+            tag(platform, run, bodies.texts(bodies.read(body, bodies.TAGS, call.note).get("tags")), call.query)
         case "log":
-            run.log.append(bodies.check_log(body, run.id))
-            return body
+            line = bodies.read_log(body, call.note)
+            platform.find(line["runId"]).log.append(line)
+            return line
         case _:
-            raise Malformed(f"a run has no {verb}")
+            raise Refusal(f"a run has no {verb}")
     return platform.record(run)
 
 
+def tag(platform: Platform, run: Run, tags: dict[str, str | None], query: dict[str, str]) -> None:
+    """All tags are replaced, or these added where `overwrite` is false (PipelineRunManager.java: updateTags). What is
+    kept is the text of the map, which leaves out what has no value (PipelineRunDao.java: updateRunTags;
+    config/JsonMapper.java: WRITE_NULL_MAP_VALUES).
+    """
+    with platform.guard:
+        added = {**run.tags, **tags} if query.get("overwrite") == "false" else tags
+        kept = {name: text or run.tags.get(name) for name, text in added.items()} if platform.keeps_null else added
+        run.tags = {name: text for name, text in kept.items() if text}
+
+
 def task_log(platform: Platform, run: Run, query: dict[str, str]) -> list[dict[str, Any]]:
-    if query.keys() != {"taskName"}:
-        raise Malformed(f"taskName is wanted, not {query}")
-    return platform.set_up(run) if query["taskName"] == "SGEWorkerSetup" else []
+    return platform.set_up(run) if query.get("taskName") == "SGEWorkerSetup" else []
 
 
 def preference(platform: Platform, name: str) -> dict[str, str]:
@@ -310,6 +348,8 @@ def control(server: Server, path: str, asked: dict[str, Any]) -> Any:
                 run = platform.find(asked["id"])
                 for name, value in asked.items():
                     setattr(run, name, value)
+            case "tag":
+                platform.find(asked["id"]).tags |= asked["tags"]
             case "end":
                 platform.end(platform.find(asked["id"]), asked["status"], asked.get("reason"))
             case "forget":
@@ -354,11 +394,6 @@ def _compact(run: Run) -> dict[str, Any]:
     return compact if run.ended is None else {**compact, "endDate": text_of(run.ended)}
 
 
-def _no(query: dict[str, str]) -> None:
-    if query:
-        raise Malformed(f"no query is wanted, not {query}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="A Cloud Pipeline platform on loopback.")
     parser.add_argument("--port", type=int, default=0)
@@ -372,7 +407,9 @@ def main() -> None:
         from tests.clouds.cloud_pipeline.machines import rent_out_hosts
 
         hosts_file = rent_out_hosts(server.platform, chosen.tree)
-        own = {"CP_CAP_AUTOSCALE_HOSTS_FILE": str(hosts_file)}
+        list_of_hosts = hosts_file.with_name("hostfile")
+        list_of_hosts.write_text("")
+        own = {"CP_CAP_AUTOSCALE_HOSTS_FILE": str(hosts_file), "DEFAULT_HOSTFILE": str(list_of_hosts)}
         announce({**server.environment(), **own}, f"{server.address}/control/state")
     if chosen.until_input_ends:
         threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
