@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -321,6 +322,16 @@ class ShowsUse(Protocol):
         """Show whether jobs use this machine; all else of it stays as it is. A machine that the platform does not know
         is left alone. Raises ProviderError.
         """
+        ...
+
+
+@runtime_checkable
+class HasHostList(Protocol):
+    """A provider whose platform keeps a file with the names of a cluster's hosts, one a line, for people's programs."""
+
+    @property
+    def host_list(self) -> Path | None:
+        """The file, in which the autoscaler keeps the names of workers; None: there is none."""
         ...
 
 

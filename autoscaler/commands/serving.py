@@ -32,6 +32,7 @@ from autoscaler.engine.cost_keeper import CostKeeper
 from autoscaler.engine.event_keeper import EventKeeper
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.engine.health_checks import HealthChecks
+from autoscaler.engine.host_list import HostList
 from autoscaler.engine.host_names import WorkerNames
 from autoscaler.engine.in_use import InUse
 from autoscaler.engine.job_failures import Failures
@@ -59,7 +60,7 @@ from autoscaler.policies.policy_requests import VALID, Policies
 from autoscaler.policies.registry import load as load_policies
 from autoscaler.policies.registry import unclaimed
 from autoscaler.process import SystemRunner
-from autoscaler.providers.interface import HasRunLog, Provider, ShowsUse
+from autoscaler.providers.interface import HasHostList, HasRunLog, Provider, ShowsUse
 from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
@@ -175,7 +176,7 @@ def serving(invocation: Invocation, *, json_log: bool = False, around: Around | 
             log_level,
             reporter if around is None else around.report(reporter),
             OutcomeLog(),
-            *_of_platform(provider, settings),
+            *_of_platform(provider, invocation),
             HealthChecks(invocation.runner, store.health, clock, on_sick=wakeup.ring),
             Monitor(store.samples, meter.sampled),
             meter,
@@ -285,15 +286,19 @@ def _run_log(provider: Provider, invocation: Invocation, *, tells: bool = True) 
     return run_log
 
 
-def _of_platform(provider: Provider, settings: Settings) -> Iterator[PassListener]:
+def _of_platform(provider: Provider, invocation: Invocation) -> Iterator[PassListener]:
     """What keeps workers' names resolvable here if the cloud's DNS does not, since a worker needs that before it can
-    join by itself; and what shows on the provider's platform which machines are in use, if it shows that.
+    join by itself; what keeps them in the platform's list of hosts; and what shows there which machines are in use.
     """
-    path = settings.process.hosts_file
-    if not settings.process.dns_hosts and (path is not None or provider.enrols_itself):
-        yield WorkerNames(names_at(path, OF_WORKERS), time.time, settings.process.order_grace)
+    process = invocation.settings.process
+    path, grace = process.hosts_file, process.order_grace
+    if not process.dns_hosts and (path is not None or provider.enrols_itself):
+        yield WorkerNames(names_at(path, OF_WORKERS), time.time, grace)
+    if isinstance(provider, HasHostList) and provider.host_list is not None:
+        listed = HostList(provider.host_list, invocation.store_file.with_suffix(".hostlist"))
+        yield WorkerNames(listed, time.time, grace, harm="the list of the cluster's hosts lacks workers")
     if isinstance(provider, ShowsUse):
-        yield InUse(provider, settings.process.active_timeout, on_thread)
+        yield InUse(provider, process.active_timeout, on_thread)
 
 
 def refuse_unusable(settings: Settings) -> None:

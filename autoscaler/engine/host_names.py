@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class KeepsNames(Protocol):
-    """`autoscaler.hosts_file.HostsFile`, or its helper."""
+    """`autoscaler.hosts_file.HostsFile`, or its helper; `autoscaler.engine.host_list.HostList`."""
 
     def kept(self) -> dict[str, str]: ...
 
@@ -31,9 +31,13 @@ class WorkerNames(PassListener):
 
     title = "the names of workers"
 
-    def __init__(self, hosts: KeepsNames, clock: Callable[[], float], grace: float) -> None:
-        """`grace`: seconds for which a listing may lag. A worker that a listing leaves out may still exist."""
-        self._hosts, self._clock, self._grace, self._logged = hosts, clock, grace, ""
+    def __init__(
+        self, hosts: KeepsNames, clock: Callable[[], float], grace: float, harm: str = "workers may be unable to join"
+    ) -> None:
+        """`grace`: seconds for which a listing may lag. A worker that a listing leaves out may still exist. `harm`:
+        what happens if the names cannot be kept.
+        """
+        self._hosts, self._clock, self._grace, self._harm, self._logged = hosts, clock, grace, harm, ""
         self._seen: dict[str, tuple[str, float]] | None = None
         """Address by name, and when it was last listed so; None until the file was read."""
 
@@ -46,7 +50,7 @@ class WorkerNames(PassListener):
             self._hosts.keep(self._named(workers))
         except HostsFileUnusable as error:
             if str(error) != self._logged:
-                log.warning("workers may be unable to join: %s", error)
+                log.warning("%s: %s", self._harm, error)
             self._logged = str(error)
             return
         self._logged = ""

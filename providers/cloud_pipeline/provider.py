@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from autoscaler.core.model.fleet import Bucket, PriceType, Worker
@@ -160,6 +161,10 @@ class CloudPipelineProvider:
             before = as_record(as_record(self.api.get(own), own).get("tags") or {}, f"the tags of {own}")
             if any(before.get(name) != value for name, value in tags.items()):
                 self.api.post(run_path(self.settings.run_id, "tag"), {"tags": {**before, **tags}}, repeat=True)
+
+    @property
+    def host_list(self) -> Path | None:
+        return self.settings.host_list
 
     def credentials(self) -> Mapping[str, str]:
         self.api.renew_early()

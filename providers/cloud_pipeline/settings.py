@@ -91,6 +91,11 @@ class CloudPipelineSettings(ExtensionSettings):
     verify: bool = Field(True, description="False: trust any certificate.")
     token_duration: Positive = Field(86400.0, description="Validity of a new token, in seconds.")
     page_size: int = Field(400, gt=0, le=1000, description="Number of runs on one page of a listing.")
+    host_list: Path | None = Field(
+        None,
+        validation_alias="DEFAULT_HOSTFILE",
+        description="The cluster's list of host names, one a line, in which the autoscaler keeps those of workers.",
+    )
     take_over: Names = Field(
         (),
         description="QUEUE=ARRAY, with commas: queues whose additional workers, launched by the platform's own "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,6 +100,11 @@ def tags(cell: Cell, cloud: PlayedCloud) -> dict[str, dict[str, str]]:
     return found
 
 
+def host_list(cloud: PlayedCloud) -> list[str]:
+    """The platform's list of the cluster's hosts, as people's programs read it."""
+    return Path(cloud.environment["DEFAULT_HOSTFILE"]).read_text().split()
+
+
 def test_queues_are_scaled_watched_edited_and_restarted_one_by_one(
     launcher: Launcher, empty_cell: Cell, cloud: PlayedCloud, until: Until
 ) -> None:
@@ -110,6 +116,7 @@ def test_queues_are_scaled_watched_edited_and_restarted_one_by_one(
         hosts = {one.node_array: one.name for one in launcher.lifetimes()}
         runs = {one.name: one.worker_id for one in launcher.lifetimes()}
         until(lambda: {"SGE_IN_USE"} <= tags(empty_cell, cloud)[runs[hosts["execute"]]].keys(), 20, "it has no tag")
+        listed = set(host_list(cloud))
         pids = {queue: launcher.pids(queue) for queue in THREE}
         refused = launcher.configure("c5.large.q", CP_CAP_AUTOSCALE_WORKERS="three")
         verified = launcher.configure("c5.large.q", CP_CAP_AUTOSCALE_WORKERS="2")
@@ -121,12 +128,14 @@ def test_queues_are_scaled_watched_edited_and_restarted_one_by_one(
         until(lambda: all(one.ended_at for one in launcher.lifetimes()), 60, "the workers did not leave")
         still = empty_cell.out("qstat", "-s", "p").split()
         until(lambda: "SGE_IN_USE" not in str(tags(empty_cell, cloud)), 30, "a tag is left")
+        until(lambda: host_list(cloud) == [], 30, "the list of hosts has a worker that left")
 
     assert refused.returncode == 1
     assert "CP_CAP_AUTOSCALE_WORKERS = 'three'" in refused.stdout.decode()
     assert "Most additional workers" in refused.stdout.decode()
     assert verified.returncode == 0, verified.stdout.decode()
     assert hosts.keys() == {"execute", "execute_1"}
+    assert listed == set(hosts.values()), "people's own programs read DEFAULT_HOSTFILE"
     assert [after[queue] == pids[queue] for queue in THREE] == [True, False, True]
     assert [len(each) for each in (*pids.values(), *after.values())] == [1] * 6
     assert watched in still, "nothing is launched for it, and it is not deleted"
