@@ -84,6 +84,33 @@ def test_when_a_paused_run_goes_on_each_queue_gets_its_process_again(image: Imag
     assert wait_for(lambda: started.exists() and started.read_text() == "xx", 20)
 
 
+def test_without_a_profile_a_run_that_goes_on_is_told_that_no_autoscaler_starts(image: Image) -> None:
+    done = image.set_up(RESUMED_RUN="true", CP_CAP_SCRIPTS_DIR=str(image.folder / "none"))
+    assert done.returncode == 0
+    assert f"no profile of a queue that is ours is in {image.folder}/none, so no autoscaler is started" in done.stderr
+    assert not (image.folder / "started").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_the_profile_of_another_user_is_not_run(image: Image) -> None:
+    os.chown(image.folder / "sge_profile_x.q_queue.sh", 12345, 12345)
+    done = image.set_up(RESUMED_RUN="true")
+    assert "sge_profile_x.q_queue.sh belongs to another user" in done.stderr
+    assert wait_for(lambda: (image.folder / "started").exists(), 20)
+    assert (image.folder / "started").read_text() == "x", "that of main.q alone"
+
+
+def test_the_log_of_the_run_has_what_is_wrong(image: Image) -> None:
+    tools = image.folder / "tools"
+    tools.mkdir()
+    (tools / "pipe_log_warn").write_text(f'#!/bin/sh\necho "$2: $1" >>"{image.folder}/run.log"\n')
+    (tools / "pipe_log_warn").chmod(0o755)
+    image.set_up(SGE_AUTOSCALER="/nowhere", PATH=f"{tools}:/usr/bin:/bin")
+    assert (image.folder / "run.log").read_text() == (
+        "SGEMasterSetup: sge-autoscaler: the shim is not in place, so the platform's own autoscaler starts\n"
+    )
+
+
 def test_an_image_is_prepared_once_and_another_set_up_is_left_alone(tmp_path: Path) -> None:
     for _ in range(2):
         prepare_image(tmp_path)
