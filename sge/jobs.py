@@ -11,6 +11,7 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from autoscaler.core.model.cluster import JobRequest
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.sge.markup import Malformed, parse, words
 from autoscaler.sge.units import Clock, count_tasks, read_slot_range
 
@@ -93,6 +94,7 @@ def _assemble(tree: Element, first: dict[str, str], clock: Clock, plain: bool) -
         dependent=any(words(e) for tag in ("predecessor_jobs", "ad_predecessor_jobs") for e in tree.iter(tag)),
         array=bool(tasks),
         unscheduled=float(first.get("JAT_prio", "1").replace(",", ".") or 1) == 0,
+        fault=because(Code.REQUESTS_UNREAD) if tree.get("requests") == "unread" else None,
     )
     return Job(
         number=int(number),

@@ -6,7 +6,6 @@ incomplete observation does not count (rule 2).
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +15,13 @@ from types import MappingProxyType
 from autoscaler.core.demand.detail_needs import Needs
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.process import Runner
-from autoscaler.sge import access, qhost, qstat
+from autoscaler.sge import access, qhost
 from autoscaler.sge.configuration import TIMEOUT, ConfigurationReader, read_configuration, require_success, run
+from autoscaler.sge.detail_lookups import DetailLookups
 from autoscaler.sge.qstat import Listing, ListingReader
+from autoscaler.sge.shared_listing import SharedListing
 
 __all__ = ["TIMEOUT", "ConfigurationReader", "Outputs", "read_configuration", "read_outputs"]
-
-_NO_JOBS = re.compile(rb"jobs? do(es)? not exist", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +50,31 @@ def read_outputs(
     ours: Iterable[str] = (),
     reader: ConfigurationReader | None = None,
     listings: ListingReader | None = None,
+    listing: SharedListing | None = None,
+    lookups: DetailLookups | None = None,
 ) -> tuple[Outputs, dict[str, float]]:
     """Read everything once. Also returns seconds spent: `read` (waiting for Grid Engine) and `parse`.
 
-    `wanted` gets the waiting job categories and the properties of jobs that matter in this cell; it returns the jobs to
-    ask `qstat -j` about, in one call; none means no call. `ours`: hosts that we made, so that none has lists of its
-    own. `reader`: has read the configuration before, and only confirms it; None: it is read. `listings`: kept from
-    reading to reading, it reads only what changed. Jobs move while we read. qstat and qhost run directly after one
-    another, and a host is busy if either shows it busy: a job that started in between still waits in one and occupies a
-    slot in the other (in flight: nothing is launched for it), one that ended in between keeps its host for a pass.
-    Raises GridEngineNotObservable.
+    `wanted` gets the waiting job categories and the properties of jobs that matter in this cell; it returns the
+    jobs to ask `qstat -j` about, in one call; none means no call. `ours`: hosts that we made, so that none has
+    lists of its own. `reader`: has read the configuration before, and only confirms it; None: it is read.
+    `listings`: kept from reading to reading, it reads only what changed. `listing`, `lookups`: kept likewise, they
+    know whose jobs take long to read. Jobs move while we read. qstat and qhost run directly after one another, and
+    a host is busy if either shows it busy: a job that started in between still waits in one and occupies a slot in
+    the other (in flight: nothing is launched for it), one that ended in between keeps its host for a pass. Raises
+    GridEngineNotObservable.
     """
     began = time.monotonic()
-    listing_bytes = _ask(runner, qstat.COMMAND, timeout)
+    listing_bytes = (listing or SharedListing()).read(runner, timeout)
     offers = _ask(runner, qhost.COMMAND, timeout)
     parsing = time.monotonic()
-    listing = (listings or ListingReader()).read(listing_bytes, zone)
+    jobs = (listings or ListingReader()).read(listing_bytes, zone)
     parsed = time.monotonic()
     configuration = (reader or ConfigurationReader()).read(runner, timeout, ours)
-    ids = wanted(listing.job_categories, access.needs(configuration, offers, listing))
-    details = _ask_details(runner, ids, timeout) if ids else None
+    ids = wanted(jobs.job_categories, access.needs(configuration, offers, jobs))
+    details = (lookups or DetailLookups()).read(runner, ids, _owners(ids, jobs), timeout) if ids else None
     ended = time.monotonic()
-    outputs = Outputs(listing_bytes, offers, configuration, details, listing)
+    outputs = Outputs(listing_bytes, offers, configuration, details, jobs)
     return outputs, {"read": ended - began - (parsed - parsing), "parse": parsed - parsing}
 
 
@@ -82,12 +84,10 @@ def _ask(runner: Runner, argv: Sequence[str], timeout: float) -> bytes:
     return done.stdout
 
 
-def _ask_details(runner: Runner, ids: Sequence[int], timeout: float) -> bytes:
-    """The answer for all ids in one call. If some jobs ended meanwhile, qstat fails, but that is no failure."""
-    done = run(runner, ("qstat", "-j", ",".join(str(number) for number in ids), "-xml"), timeout)
-    if b"<detailed_job_info" in done.stdout or b"<unknown_jobs" in done.stdout:
-        return done.stdout
-    if _NO_JOBS.search(done.stderr + done.stdout):
-        return done.stdout
-    require_success(done)
-    return done.stdout
+def _owners(ids: Iterable[int], listing: Listing) -> Mapping[int, str]:
+    """The owners of these jobs."""
+    wanted = frozenset(ids)
+    found = {job.number: job.owner for instance in listing.instances for job in instance.jobs if job.number in wanted}
+    for category in listing.job_categories:
+        found |= dict.fromkeys(wanted.intersection(category.jobs), category.ask.owner)
+    return found

@@ -36,9 +36,11 @@ from autoscaler.process import Runner
 from autoscaler.providers.advice import Advice
 from autoscaler.providers.interface import HasInterruptions, HasTroubles, Provider, ProviderError
 from autoscaler.sge.cluster import Outputs, cluster_from, read_outputs
+from autoscaler.sge.detail_lookups import DetailLookups
 from autoscaler.sge.notices import reported_notices
 from autoscaler.sge.qstat import ListingReader
 from autoscaler.sge.reading import TIMEOUT, ConfigurationReader
+from autoscaler.sge.shared_listing import SharedListing
 from autoscaler.store.store import Store
 
 LISTING_DEADLINE = 60.0
@@ -124,6 +126,8 @@ class Observer:
     _listing: Future[Listing] | None = field(default=None, init=False)
     _configuration: ConfigurationReader = field(default_factory=ConfigurationReader, init=False)
     _listings: ListingReader = field(default_factory=ListingReader, init=False)
+    _shared_listing: SharedListing = field(default_factory=SharedListing, init=False)
+    _lookups: DetailLookups = field(default_factory=DetailLookups, init=False)
 
     def observe(self) -> Observation:
         """Observe once. Raises NotObservable if any part cannot be read, or all of it took too long."""
@@ -145,6 +149,8 @@ class Observer:
             timeout=self.grid_engine_timeout,
             reader=self._configuration,
             listings=self._listings,
+            listing=self._shared_listing,
+            lookups=self._lookups,
         )
         listed = self._end_listing(listing, began)
         self._notices = listed.interruptions
@@ -180,10 +186,14 @@ class Observer:
         return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})
 
     def troubles(self) -> dict[str, str]:
-        """What of the provider's advice fails, and which of its calls pause: by source, why."""
+        """What of the provider's advice fails, which of its calls pause, and whose jobs take long to read: by source,
+        why.
+        """
         provider = self.provider
         own = provider.troubles() if isinstance(provider, HasTroubles) else {}
-        return {f"{provider.name}: {source}": why for source, why in {**self._advice.troubles(), **own}.items()}
+        found = {f"{provider.name}: {source}": why for source, why in {**self._advice.troubles(), **own}.items()}
+        reading = {"qstat": self._shared_listing.trouble, "qstat -j": self._lookups.trouble}
+        return {**{source: why for source, why in reading.items() if why}, **found}
 
     def _memory(self, overrides: Overrides) -> Memory:
         """The memory of the last pass; a later command of a person releases a circuit breaker in it."""

@@ -63,7 +63,9 @@ class QmasterGuard:
             done = self.inner(argv, **options)
             return done
         finally:
-            listed = argv[0] == "qstat" and "-j" not in argv and done is not None and done.returncode == 0
+            # Listings of some owners' jobs are no measure of how busy qmaster is.
+            some = "-j" in argv or ("-u" in argv and "*" not in argv)
+            listed = argv[0] == "qstat" and not some and done is not None and done.returncode == 0
             seconds = self.stopwatch() - began
             self._note(seconds, listed=listed)
             if self.on_command is not None:

@@ -7,6 +7,7 @@ from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.test_access import submitted_by
 from tests.grid_engine.test_deadlock import CALM, Passes, kinds, waiting
+from tests.grid_engine.waiting import Until
 
 EVE, ANN = ("games", "60"), ("daemon", "1")
 SETTINGS = {**CALM, "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "0", "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_KILLS": "2"}
@@ -31,3 +32,24 @@ def test_jobs_of_a_plain_user_that_can_never_run_stop_no_launch_for_another(
     after = passes.once()
     assert [action["kind"] for action in after["actions"]] == ["launch"], own
     assert not any("circuit breaker" in note["text"] for note in after["notes"])
+
+
+def test_a_long_request_of_a_plain_user_is_read_in_turns_and_jobs_of_another_do_not_wait(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    """`-hold_jid` takes any number of names, and `qstat -r` prints each in an element of its own: 60,000 are 4 MB."""
+    scaling = Autoscaling(empty_cell)
+    show_on_failure["autoscaler"] = scaling.log_text
+    options = empty_cell.output / "options"
+    options.write_text("-hold_jid " + ",".join(f"no{number:06d}" for number in range(60_000)))
+    submitted_by(empty_cell, ANN, "-h")
+    long = submitted_by(empty_cell, EVE, "-h", "-@", str(options))
+
+    with scaling.running():
+        until(
+            lambda: "the requests of jobs of games are too long" in scaling.log_text(), 60, "it reads all in every pass"
+        )
+        own = submitted_by(empty_cell, ANN, "-pe", "local", "2")
+        until(lambda: scaling.ended_well(own), 60, "the job of another did not run")
+        empty_cell.out("qdel", long)
+        until(lambda: "qstat: as usual again" in scaling.log_text(), 60, "its owner is still read in turns")

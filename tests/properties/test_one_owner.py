@@ -17,6 +17,7 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import CircuitBreaker, DeadlockAnswer
 from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.report.wording import text
 from tests.core.building import NOW, a_job, a_snapshot, codes, launched
 from tests.properties.unhelpful_launches import Cause, UnhelpfulLaunches
 from tests.samples import examples
@@ -84,10 +85,10 @@ def a_cell() -> Cell:
     return Cell(replace(world, policy=policy), known)
 
 
-def shown(made: Plan) -> dict[int, tuple[bool, tuple[Code, ...]]]:
+def shown(made: Plan) -> dict[int, tuple[bool, tuple[Code, ...], str]]:
     """What is said of each job of others."""
     return {
-        job: (verdict.counted, tuple(codes(verdict.reason)))
+        job: (verdict.counted, tuple(codes(verdict.reason)), text(verdict.reason))
         for verdict in made.job_categories
         for job in verdict.jobs
         if verdict.ask.owner != "eve"
@@ -102,7 +103,7 @@ def test_jobs_that_cannot_start_change_nothing_for_others(seed: int) -> None:
     """
     random = Random(seed)
     alone, among = a_cell(), a_cell()
-    before: dict[int, tuple[bool, tuple[Code, ...]]] = {}
+    before: dict[int, tuple[bool, tuple[Code, ...], str]] = {}
     late: Counter[int] = Counter()
     never = {"ann": 64, "bob": 100}
     for at in range(PASSES):

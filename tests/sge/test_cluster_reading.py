@@ -180,6 +180,9 @@ def test_a_warning_before_a_list_does_not_empty_it(command: str, stem: str) -> N
 COMMLIB = b"error: commlib error: got select error (Connection refused)\n"
 
 
+LISTING, OF_A_JOB = "qstat -u * -s a -r -f -xml", "qstat -j 8 -xml"
+
+
 @pytest.mark.parametrize("command", tuple(ANSWERS))
 @pytest.mark.parametrize(
     "failure",
@@ -191,8 +194,16 @@ COMMLIB = b"error: commlib error: got select error (Connection refused)\n"
     ids=("refused", "hung", "missing"),
 )
 def test_any_command_that_fails_ends_the_reading(command: str, failure: Exception | tuple[int, bytes]) -> None:
+    if isinstance(failure, CommandTimedOut) and command == OF_A_JOB:
+        pytest.skip("such a job counts as one that was not looked up yet")
     with pytest.raises(GridEngineNotObservable, match="nothing was decided"):
-        read(Master({command: failure}))
+        read(Master({"qstat -u * -s a -f -xml": failure, command: failure}))
+
+
+def test_a_job_whose_details_take_too_long_is_one_that_was_not_looked_up() -> None:
+    found = read(Master({OF_A_JOB: CommandTimedOut("it did not end within 3 s and was killed")}))
+    assert found.qstat_j is None
+    assert cluster_from(found, zone=UTC, now=0.0).details == {}
 
 
 @pytest.mark.parametrize("command", ("qstat -u * -s a -r -f -xml", "qhost -q -F -xml", "qconf -sc", "qconf -sq main.q"))

@@ -21,7 +21,7 @@ from autoscaler.core.readable.remembered import PerCategory
 MORE = 5
 """By how much more jobs are looked up in a pass where `qstat` shows no priorities."""
 WAITING_STATES = frozenset({"qw", "Rq", "Rqw"})
-_UNABLE = frozenset({Code.HELD, Code.DEPENDENT, Code.FUTURE, Code.IN_ERROR})
+_UNABLE = frozenset({Code.HELD, Code.DEPENDENT, Code.FUTURE, Code.IN_ERROR, Code.REQUESTS_UNREAD})
 """A job that had one of these begins to wait anew when it becomes able to run."""
 
 

@@ -175,6 +175,12 @@ ROWS = {
         short="not read yet",
         remedy="It is read within a few passes; raise `CP_CAP_AUTOSCALE_DETAIL_LOOKUPS` if that takes long.",
     ),
+    Code.REQUESTS_UNREAD: ReasonRow(
+        "its requests have not been read yet: those of its owner's jobs are so long that they are read in turns",
+        short="long requests not read",
+        remedy="Other owners' jobs do not wait for it. Shorten what these jobs request (`-hold_jid` with long lists, "
+        "`-l`, `-q`; `qstat -r -u OWNER` shows it), or have fewer of them waiting.",
+    ),
     Code.UNKNOWN_STATE: ReasonRow(
         "its state {state} is not known",
         short="state unknown",
