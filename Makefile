@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan shape lock clean
+.PHONY: docs dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -55,7 +55,7 @@ quick: setup  ## a minute for the loop of a developer: checks, and unit tests of
 	@tests=$$($(BIN)/python -m bench.changed --since "$(SINCE)") && echo $$tests && \
 		$(CACHED) $(BIN)/pytest -q -n $$(nproc) -m "not cell and not slow" $(PYTEST_ARGS) $$tests
 
-check: subjects format-check lint types imports docs-check units audit test  ## everything a change must pass
+check: subjects format-check lint types imports docs-check docs units audit test  ## everything a change must pass
 
 format: setup  ## format the code and sort its imports
 	@$(BIN)/ruff check --select I --fix $(CODE)
@@ -76,6 +76,14 @@ imports: setup
 docs-check: setup
 	@$(DOCS_CHECK)
 	@$(BIN)/python -m autoscaler.report.pages --check
+
+docs: setup  ## the site of all pages in build/docs/html: warnings are errors; links, code blocks and spelling are checked
+	@[ -x build/docs/venv/bin/sphinx-build ] || $(BIN)/python -m venv build/docs/venv
+	@$(BIN)/uv pip sync --quiet --python build/docs/venv/bin/python --require-hashes requirements/docs.txt
+	@$(BIN)/python -m installers.site build/docs
+	@build/docs/venv/bin/python installers/site/spelling.py build/docs/source
+	@build/docs/venv/bin/sphinx-build -W --keep-going -q -c build/docs/source/docs build/docs/source build/docs/html
+	@echo "build/docs/html/index.html"
 
 units:  ## the units of conf/ are restricted: systemd-analyze security, at most 2.5 of 10
 	@if command -v systemd-analyze >/dev/null; then \
@@ -151,7 +159,7 @@ lock: setup  ## pin the requirements anew, with the hashes of all files of a ver
 	@$(LOCK) $(LOCK_ARGS) -c requirements/run.txt -o requirements/test.txt requirements/run.in requirements/test.in
 	@for extra in aws azure celery; do \
 		$(LOCK) $(LOCK_ARGS) -c requirements/test.txt -o requirements/$$extra.txt requirements/run.in requirements/$$extra.in || exit 1; done
-	@$(LOCK) $(LOCK_ARGS) -o requirements/dist.txt requirements/dist.in
+	@for alone in dist docs; do $(LOCK) $(LOCK_ARGS) -o requirements/$$alone.txt requirements/$$alone.in || exit 1; done
 	@$(LOCK) $(LOCK_ARGS) -c requirements/test.txt -o requirements/dev.txt requirements/run.in requirements/test.in requirements/dev.in
 	@$(LOCK) $(LOCK_ARGS) -c requirements/dev.txt -o requirements/build.txt requirements/build.in
 

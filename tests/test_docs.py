@@ -6,8 +6,12 @@ from __future__ import annotations
 
 import ast
 import configparser
+import json
 import re
-from collections.abc import Iterator
+import subprocess
+import tomllib
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -110,6 +114,27 @@ def leads(page: Path, link: str) -> bool:
         return target.exists()
     headings = re.findall(r"^#+ (.*)$", target.read_text("utf-8"), re.MULTILINE)
     return anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def _sh(text: str) -> None:
+    subprocess.run(("bash", "-n"), input=text, text=True, check=True, capture_output=True, timeout=60)
+
+
+PARSED: dict[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "toml": tomllib.loads,
+    "python": ast.parse,
+    "sh": _sh,
+    "xml": ET.fromstring,
+}
+
+
+@PAGE
+def test_every_code_block_can_be_read(page: Path) -> None:
+    blocks = re.findall(r"^( *)```(\w+)\n(.*?)^\1```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    for indent, language, text in blocks:
+        if language in PARSED:
+            PARSED[language](re.sub(f"^{indent}", "", text, flags=re.MULTILINE))
 
 
 @PAGE

@@ -1,0 +1,1 @@
+"""`make docs`: the site of the pages, its drawings and its generated reference."""

@@ -1,0 +1,73 @@
+"""The site: its drawings are as the code is, and what is laid out for Sphinx leads where the pages lead."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from installers.site import drawings
+from installers.site.__main__ import _menu, lay_out
+from installers.site.spelling import unknown
+
+ROOT = Path(__file__).parents[1]
+
+
+class Dictionary:
+    def lookup(self, word: str) -> bool:
+        return word in {"the", "organize", "worker", "color"}
+
+
+def test_every_drawing_is_as_the_code_is() -> None:
+    assert sorted(path.name for path in drawings.stale()) == []
+
+
+@pytest.mark.parametrize("name", sorted(drawings.drawings()))
+def test_a_drawing_is_well_formed_and_no_word_of_it_is_cut_off(name: str) -> None:
+    picture = ET.parse(ROOT / "docs" / "drawings" / name).getroot()
+    _, _, width, height = (float(each) for each in picture.attrib["viewBox"].split())
+    words = [text for text in picture.iter("{http://www.w3.org/2000/svg}text") if text.text]
+    assert len(words) > 5
+    for text in words:
+        assert float(text.attrib["y"]) < height
+        if "text-anchor" not in text.attrib:
+            assert float(text.attrib["x"]) + 6.5 * len(text.text or "") < width, text.text
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    to = tmp_path_factory.mktemp("site")
+    lay_out(to)
+    return to
+
+
+def test_every_page_is_in_the_menu(source: Path) -> None:
+    text = (source / "docs" / "index.md").read_text("utf-8")
+    trees = "".join(re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL))
+    listed = {(source / "docs" / f"{line}.md").resolve() for line in trees.splitlines() if line and line[0] != ":"}
+    pages = {path.resolve() for path in (source / "docs").rglob("*.md") if "decisions" not in path.parts}
+    assert {str(path) for path in pages - listed} == {str(source / "docs" / "index.md")}
+
+
+def test_what_a_page_links_to_is_beside_it(source: Path) -> None:
+    assert (source / "conf" / "aws" / "policy.json").exists()
+    assert "](../../conf/sge)" not in (source / "docs" / "operate" / "automate.md").read_text("utf-8")
+
+
+def test_the_reference_has_every_command_and_every_call(source: Path) -> None:
+    assert "## serve token revoke" in (source / "docs/reference/commands.md").read_text("utf-8")
+    assert "## POST /clusters/{cluster}/nodes/create" in (source / "docs/reference/rest.md").read_text("utf-8")
+    assert "def launch(" in (source / "docs/reference/python.md").read_text("utf-8")
+
+
+def test_a_section_of_the_index_is_a_section_of_the_menu() -> None:
+    (first, _) = _menu("# Title\n\n## Learn\n\n- [a](a.md), [b](b.md#part), [a](a.md), [c](https://c.example)\n")
+    assert first.split() == ["```{toctree}", ":hidden:", ":caption:", "Learn", "a", "b", "```"]
+
+
+def test_a_misspelt_word_is_found_and_code_is_not_read() -> None:
+    text = "The wroker, `qsubb` and organise colour.\n\n```sh\nxyzzy\n```\n\n[worker](wroker.md) <!-- wrok -->\n"
+    assert list(unknown(text, frozenset(), Dictionary())) == ["and", "wroker"]
+    assert list(unknown(text, frozenset({"and", "wroker"}), Dictionary())) == []
