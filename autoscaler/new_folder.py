@@ -1,7 +1,8 @@
-"""Writes a folder of new files where others may write, too: below `/tmp`, or in another user's directory.
+"""Writes new files, one or a folder of them, where others may write, too: below `/tmp`, or in another user's directory.
 
 Every directory is opened relative to the one above, and no link is followed that somebody else made. So whoever
-exchanges a directory for a link meanwhile leads us nowhere. Files are new and for their owner alone.
+exchanges a directory for a link meanwhile leads us nowhere. Files are new, and for their owner alone unless a caller
+says otherwise.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,6 +47,51 @@ class NewFolder:
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[NewFolder]:
     """Make the directory with those above it, or take one of ours that is empty. Raises OSError with the path."""
+    with _opened(path, make=True) as at:
+        _require_ours(at, str(path))
+        if not _is_empty(at):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
+        yield NewFolder(at)
+
+
+def write_file(
+    path: Path,
+    data: bytes,
+    *,
+    mode: int = 0o600,
+    owner: tuple[int, int] = (-1, -1),
+    make: bool = False,
+    replace: bool = True,
+) -> None:
+    """Write the whole file or nothing, in the place of whatever has the name: a link there is replaced, not followed.
+
+    `owner`: uid and gid, -1 for our own; `make`: the directories above that are missing are made; `replace`: False
+    where an existing file is an error. Raises OSError.
+    """
+    with _opened(path.parent, make=make) as at:
+        name = f".{path.name[:100]}.{secrets.token_hex(8)}" if replace else path.name
+        try:
+            descriptor = os.open(name, _NEW_FILE, 0o600, dir_fd=at)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    if owner != (-1, -1):
+                        os.fchown(descriptor, *owner)
+                    os.fchmod(descriptor, mode)
+                if replace:
+                    os.rename(name, path.name, src_dir_fd=at, dst_dir_fd=at)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=at)
+                raise
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextlib.contextmanager
+def _opened(path: Path, *, make: bool) -> Iterator[int]:
+    """A directory, reached without a link of others. `make`: those that are missing are made."""
     with contextlib.ExitStack() as opened:
         at = os.open("/", _DIRECTORY)
         opened.callback(os.close, at)
@@ -61,12 +108,16 @@ def new_folder(path: Path) -> Iterator[NewFolder]:
                     opened.callback(os.close, at)
                 parts = [*(each for each in target.parts if each != "/"), *parts]
                 continue
-            at = _enter(at, part)
+            at = _enter(at, part) if make else _directory(at, part, path)
             opened.callback(os.close, at)
-        _require_ours(at, str(path))
-        if not _is_empty(at):
-            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
-        yield NewFolder(at)
+        yield at
+
+
+def _directory(at: int, name: str, path: Path) -> int:
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=at)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _link(at: int, name: str) -> Path | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler.errors import GridEngineRefused
+from autoscaler.new_folder import write_file
 from autoscaler.sge import objects
 from autoscaler.sge.admin import Administrator
 from autoscaler.sge.prepare import Difference
@@ -107,7 +108,7 @@ def install(administrator: Administrator, place: JsvFiles, program: bytes, saved
         place.folder.chmod(0o755)
         before = _values(configuration)
         if before["jsv_url"] != place.url:
-            place.before.write_text(json.dumps(before), encoding="utf-8")
+            _put(place.before, json.dumps(before).encode(), 0o644)
         _put(place.program, program, 0o644)
         _put(place.script, place.script_text().encode(), 0o755)
     except OSError as error:
@@ -195,10 +196,7 @@ def _configure(administrator: Administrator, text: str, values: Mapping[str, str
 
 def _put(path: Path, content: bytes, mode: int) -> None:
     """Replace a file at once: a qmaster that starts it meanwhile finds the old one or the new one."""
-    draft = path.with_name(f".{path.name}.new")
-    draft.write_bytes(content)
-    draft.chmod(mode)
-    draft.replace(path)
+    write_file(path.parent.resolve() / path.name, content, mode=mode)
 
 
 def _lines(values: Mapping[str, str]) -> str:

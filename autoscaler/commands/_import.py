@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TextIO
 
@@ -13,6 +12,7 @@ from autoscaler.commands._output import echo, json_option, print_result
 from autoscaler.constraints.autoscale_json import import_autoscale, settings_lines
 from autoscaler.constraints.json_text import read_json
 from autoscaler.errors import SettingsError
+from autoscaler.new_folder import write_file
 
 SETTINGS, RULES = "settings.toml", "rules.json"
 USUAL = Path("/etc/sge-autoscaler")
@@ -69,8 +69,6 @@ def _write(texts: dict[Path, str]) -> None:
             raise SettingsError(f"{path} is there already: nothing is written")
     try:
         for path, text in texts.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "w") as file:
-                file.write(text)
+            write_file(path, text.encode(), mode=0o644, make=True, replace=False)
     except OSError as error:
         raise SettingsError(f"cannot write {error.filename}: {error.strerror}") from error

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from autoscaler import CONFIG_ENV
 from autoscaler.errors import SettingsError
+from autoscaler.new_folder import write_file
 from autoscaler.providers.registry import known, known_prefixes
 from autoscaler.settings import load_settings
 from autoscaler.settings.pages import sample_file
@@ -58,16 +60,14 @@ def write_settings(
             f"nothing was written: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         )
     text = filled_in(sample_file(), settings_of(answers))
-    draft = file.with_name(f".{file.name}.draft")
-    try:
+    with TemporaryDirectory() as folder:
+        draft = Path(folder) / file.name
         draft.write_text(text, encoding="utf-8")
         load_settings({}, draft, known_prefixes=known_prefixes, strict=True)
-        draft.chmod(0o644)
-        draft.rename(file)
+    try:
+        write_file(file, text.encode(), mode=0o644, replace=False)
     except OSError as error:
         raise SettingsError(f"cannot write {error.filename or file}: {error.strerror}") from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def settings_of(answers: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from autoscaler.errors import NotFound, SettingsError
+from autoscaler.new_folder import write_file
 
 SCRIPT, KEPT = "autoscale_grid_engine.py", "autoscale_grid_engine_platform.py"
 MARK = b"# sge-autoscaler shim:"
@@ -88,8 +90,7 @@ class Repo:
 
     def _keep(self) -> None:
         """Give the platform's own script a second name; the very file, with its times and rights."""
-        aside = self.kept.with_name(f".{KEPT}.{os.getpid()}")
-        aside.unlink(missing_ok=True)
+        aside = self.kept.with_name(f".{KEPT}.{secrets.token_hex(8)}")  # where nobody can have planted a link
         try:
             os.link(self.script, aside, follow_symlinks=False)
         except OSError:  # a file system without hard links
@@ -100,12 +101,9 @@ class Repo:
             aside.replace(self.kept)
 
     def _put(self, text: bytes) -> None:
-        new, there = self.script.with_name(f".{SCRIPT}.{os.getpid()}"), self.script.stat()
-        new.write_bytes(text)
-        new.chmod(there.st_mode & 0o777 | 0o444)
-        if os.geteuid() == 0:
-            os.chown(new, there.st_uid, there.st_gid)
-        new.replace(self.script)
+        there = self.script.stat()
+        owner = (there.st_uid, there.st_gid) if os.geteuid() == 0 else (-1, -1)
+        write_file(self.script, text, mode=there.st_mode & 0o777 | 0o444, owner=owner)
 
 
 SET_UP = "sge_setup_master"
@@ -120,10 +118,7 @@ def prepare_image(folder: Path) -> str:
     if path.exists() and b"sge-autoscaler" not in path.read_bytes():
         raise SettingsError(f"{path} is not ours, and stays: let it call `sge-autoscaler platform install` first")
     with _errors(path):
-        new = path.with_name(f".{SET_UP}.{os.getpid()}")
-        new.write_bytes(text)
-        new.chmod(0o755)
-        new.replace(path)
+        write_file(path, text, mode=0o755)
     return f"{path} is in place: runs of this image start sge-autoscaler"
 
 

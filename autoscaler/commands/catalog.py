@@ -3,8 +3,6 @@ and make a file of VM sizes."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +15,7 @@ from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
 from autoscaler.constraints.vm_sizes import vm_sizes_text
 from autoscaler.errors import SettingsError
+from autoscaler.new_folder import write_file
 from autoscaler.providers.catalog import Offer, catalog_text, load_catalog
 from autoscaler.providers.interface import HasCatalog
 from autoscaler.providers.registry import load, provider_class
@@ -124,13 +123,7 @@ def _own_file(invocation: Invocation) -> Path | None:
 def _write(file: Path, text: str) -> None:
     """Write the whole file or nothing."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        # mkstemp makes a file that only its owner can read.
-        Path(draft).chmod(0o644)
-        Path(draft).replace(file)
+        write_file(file, text.encode(), mode=0o644, make=True)
     except OSError as error:
         raise SettingsError(f"cannot write {file}: {error}") from error
 

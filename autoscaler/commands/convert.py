@@ -9,7 +9,9 @@ import click
 
 from autoscaler.commands._conversion import Renamed, convert_record, convert_settings, convert_store
 from autoscaler.commands._output import echo, json_option, print_result
+from autoscaler.commands.context import OF_SERVICE
 from autoscaler.errors import NotFound, SettingsError
+from autoscaler.strict_modes import exposure, owner_name
 
 
 @click.command("convert")
@@ -33,6 +35,13 @@ def command(paths: tuple[Path, ...], as_json: bool) -> None:
 
 def _converted(path: Path, renamed: Renamed) -> str:
     """What was done to it. Raises NotFound, SettingsError."""
+    # It is changed in place, so whoever could exchange a part of it for a link meanwhile would choose what is changed.
+    for part in (path, *(path.iterdir() if path.is_dir() else ())):
+        if (found := exposure(part, user=owner_name(OF_SERVICE))) is not None:
+            raise SettingsError(
+                f"{path} is not converted, since others could change it meanwhile ({found.path} {found.how}): convert "
+                "it as its owner, or a copy of it"
+            )
     try:
         if path.is_dir():
             if not (path / "qstat.xml").exists():

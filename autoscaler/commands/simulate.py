@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +16,7 @@ from autoscaler.commands._duration import Duration
 from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
+from autoscaler.new_folder import write_file
 
 if TYPE_CHECKING:
     from autoscaler.core.model.fleet import Bucket
@@ -284,19 +283,8 @@ class _Stopper:
 def _write_page(page: Path, documents: Sequence[Document], assumptions: Sequence[str]) -> None:
     from autoscaler.simulation.page import page_text
 
-    with _replaced(page) as temporary:
-        temporary.write_text(page_text(documents, assumptions), encoding="utf-8")
-    echo(f"{page}: written", err=True)
-
-
-@contextlib.contextmanager
-def _replaced(path: Path) -> Iterator[Path]:
-    """A file beside it that takes its place when it is whole. Raises SettingsError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        yield temporary
-        temporary.replace(path)
+        write_file(page, page_text(documents, assumptions).encode(), mode=0o644)
     except OSError as error:
-        raise SettingsError(f"cannot write {path}: {error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise SettingsError(f"cannot write {page}: {error.strerror}") from error
+    echo(f"{page}: written", err=True)

@@ -21,6 +21,7 @@ from autoscaler.commands.context import Invocation
 from autoscaler.engine.anonymous import Names, names_of, write_anonymous
 from autoscaler.engine.record import write_record
 from autoscaler.errors import AutoscalerError, CommandError, SettingsError
+from autoscaler.new_folder import write_file
 from autoscaler.process import PythonProgram
 from autoscaler.report.log import FILE_NAME
 
@@ -137,14 +138,14 @@ def write_archive(directory: Path, files: Mapping[str, bytes], now: datetime) ->
     """A .tar.gz that only its writer may read. Raises SettingsError."""
     name = f"sge-autoscaler-support-{now:%Y%m%dT%H%M%S}"
     path = directory / f"{name}.tar.gz"
+    written = BytesIO()
+    with tarfile.open(fileobj=written, mode="w:gz") as archive:
+        for file, content in sorted(files.items()):
+            info = tarfile.TarInfo(f"{name}/{file}")
+            info.size, info.mtime = len(content), int(now.timestamp())
+            archive.addfile(info, BytesIO(content))
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600, exist_ok=False)
-        with tarfile.open(path, "w:gz") as archive:
-            for file, content in sorted(files.items()):
-                info = tarfile.TarInfo(f"{name}/{file}")
-                info.size, info.mtime = len(content), int(now.timestamp())
-                archive.addfile(info, BytesIO(content))
+        write_file(path, written.getvalue(), make=True, replace=False)
     except OSError as error:
         raise SettingsError(f"cannot write {error.filename or path}: {error.strerror}") from error
     return path

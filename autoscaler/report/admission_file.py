@@ -93,7 +93,8 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Put a whole file in the place of another, for everybody to read. Raises OSError."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode), "wb") as file:
+        draft.unlink(missing_ok=True)  # what somebody put there, a pipe or a link, is not opened
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
             # The umask takes bits from open's own mode.
             os.fchmod(file.fileno(), mode)
             file.write(content)

@@ -77,8 +77,8 @@ def _write_once(path: Path, words: str, mode: int = 0o644) -> None:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
             file.write(words + "\n")
             file.flush()
+            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-        draft.chmod(mode)
         with contextlib.suppress(FileExistsError):
             # link(2), unlike rename(2), never replaces a file.
             os.link(draft, path)
