@@ -74,7 +74,7 @@ def _shown(invocation: Invocation) -> dict[str, Any]:
             "since": _at(each.since),
             "notified_at": None if each.notified_at is None else _at(each.notified_at),
             "reason": reason_part(each.reason),
-            "remedy": remedy_of(each.reason),
+            "remedy": remedy_of(each.reason, each.kind),
         }
 
     with reading_store(invocation) as store:

@@ -19,6 +19,7 @@ from autoscaler.core.model.reasons import Reason
 from autoscaler.errors import AutoscalerError
 from autoscaler.plain_text import plain
 from autoscaler.process import Runner
+from autoscaler.report.waiting_cause import waiting_cause
 from autoscaler.report.wording import text
 from autoscaler.settings.process_settings import OwnerNotice
 from autoscaler.sge.lookup import JobOwner, Lookup
@@ -160,7 +161,8 @@ def as_owner(account: pwd.struct_passwd, own_uid: int, argv: tuple[str, ...]) ->
 def _letter(job: JobOwner, what: str, reason: Reason) -> str:
     """Plain words; no line begins with text that a mail program might take for a command."""
     name = plain(" ".join(job.name.split()))[:_LONGEST_NAME]
-    return f"Job {job.job} ({name}) was {what} by sge-autoscaler:\n  {plain(text(reason))}\n"
+    remedy = plain(waiting_cause(reason).owner_remedy)
+    return f"Job {job.job} ({name}) was {what} by sge-autoscaler:\n  {plain(text(reason))}\n  What to do: {remedy}\n"
 
 
 def _last_line(stderr: bytes) -> str:

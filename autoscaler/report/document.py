@@ -20,6 +20,7 @@ from autoscaler.core.model.reasons import Reason
 from autoscaler.core.snapshot import BucketVerdict, JobCategoryVerdict, Plan, Snapshot, WorkerVerdict
 from autoscaler.report import SCHEMA
 from autoscaler.report.sentence import sentence
+from autoscaler.report.waiting_cause import cause_part
 from autoscaler.report.wording import text
 from autoscaler.sge.units import count_tasks
 
@@ -101,6 +102,7 @@ def _category_part(verdict: JobCategoryVerdict) -> dict[str, Any]:
         "tasks": verdict.count,
         "counted": verdict.counted,
         "waited_s": _rounded(verdict.waited),
+        "cause": cause_part(verdict.reason),
         "reason": reason_part(verdict.reason),
     }
 
@@ -108,7 +110,7 @@ def _category_part(verdict: JobCategoryVerdict) -> dict[str, Any]:
 def _job_parts(snapshot: Snapshot, plan: Plan) -> Iterator[dict[str, Any]]:
     able_since = able_times(snapshot, plan)
     for verdict in plan.job_categories:
-        reason = reason_part(verdict.reason)
+        reason, cause = reason_part(verdict.reason), cause_part(verdict.reason)
         for job, tasks in zip(verdict.jobs, verdict.tasks, strict=True):
             yield {
                 "jobs": [_job_name(job, tasks)],
@@ -117,6 +119,7 @@ def _job_parts(snapshot: Snapshot, plan: Plan) -> Iterator[dict[str, Any]]:
                 "tasks": count_tasks(tasks) if tasks else 1,
                 "counted": verdict.counted,
                 "waited_s": _rounded(job_wait(verdict, able_since.get(job), snapshot.now)),
+                "cause": cause,
                 "reason": reason,
             }
 

@@ -26,6 +26,7 @@ from autoscaler.report.document import action_part, document, reason_part, worke
 from autoscaler.report.events import at_zone, event_part
 from autoscaler.report.requests import caps_of
 from autoscaler.report.rules import rule_rows
+from autoscaler.report.waiting_cause import cause_part
 from autoscaler.report.wording import text
 from autoscaler.sge.accounting import JobEnd
 from autoscaler.store import encoding
@@ -252,6 +253,7 @@ def _past_part(job: int, verdict: JobCategoryVerdict, ended: Iterable[JobEnd]) -
         "slots": verdict.ask.slots_min,
         "counted": verdict.counted,
         "waited_s": round(max(waits, default=verdict.waited), 3),
+        "cause": cause_part(verdict.reason),
         "reason": reason_part(verdict.reason),
     }
 

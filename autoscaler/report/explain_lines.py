@@ -126,7 +126,14 @@ def _waiting_lines(row: Mapping[str, Any], *, past: bool) -> Iterator[str]:
     else:
         counts = "counts" if row["counted"] else "does not count"
         yield f"job {job} waits {waited}, {slots}, and {counts} as demand:"
-    yield from _reason_lines(row["reason"])
+    yield from _bare_lines(row["reason"])
+    cause = row["cause"]
+    if row["reason"]["trail"]:
+        yield f"  it waits because: {cause['text']} [{cause['code']}]"
+    if cause["owner_remedy"]:
+        yield f"  → {cause['owner_remedy']}"
+    if cause["remedy"]:
+        yield f"  → {'for administrators: ' if cause['owner_remedy'] else ''}{cause['remedy']}"
 
 
 def _run_lines(job: str, run: Mapping[str, Any]) -> Iterator[str]:
@@ -210,12 +217,21 @@ def _slots(number: int) -> str:
 
 
 def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:
-    added = "".join(f"; {link['text']}" for link in reason["trail"])
-    yield f"{indent}{reason['text'].removesuffix(added)} [{reason['code']}]"
+    """A reason and what led to it, each with what an administrator can do."""
+    yield _own_line(reason, indent)
     for link in reason["trail"]:
         yield from _reason_lines(link, indent + "  ")
-    row = REASONS[Code(reason["code"])]
-    if row.owner_remedy:
-        yield f"{indent}→ {row.owner_remedy}"
-    if row.remedy:
-        yield f"{indent}→ {'for administrators: ' if row.owner_remedy else ''}{row.remedy}"
+    if remedy := REASONS[Code(reason["code"])].remedy:
+        yield f"{indent}→ {remedy}"
+
+
+def _bare_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:
+    """The same without remedies."""
+    yield _own_line(reason, indent)
+    for link in reason["trail"]:
+        yield from _bare_lines(link, indent + "  ")
+
+
+def _own_line(reason: Mapping[str, Any], indent: str) -> str:
+    added = "".join(f"; {link['text']}" for link in reason["trail"])
+    return f"{indent}{reason['text'].removesuffix(added)} [{reason['code']}]"

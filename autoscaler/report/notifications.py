@@ -11,8 +11,11 @@ from autoscaler.core.model.reasons import Reason
 from autoscaler.core.notifications.due import Notification, gravity_of, title_of
 from autoscaler.plain_text import plain
 from autoscaler.report.reasons.table import REASONS
+from autoscaler.report.waiting_cause import waiting_cause
 from autoscaler.report.wording import count, text
 
+OF_JOBS = "unsatisfiable_job"
+"""The kind of notification that is about jobs."""
 MOST_IN_FULL = 20
 """Paragraphs of one message; other notifications are counted."""
 MOST_SUBJECTS, MOST_REASONS = 5, 3
@@ -72,7 +75,7 @@ def _lines(group: Sequence[Notification], zone: tzinfo | None) -> Iterator[str]:
         yield f"It was: {said}" if first.passed else said
     if (more := len(reasons) - MOST_REASONS) > 0:
         yield f"and {count(more, 'more reason')}: `sge-autoscaler notify` lists them"
-    if not first.passed and (remedy := remedy_of(first.reason)):
+    if not first.passed and (remedy := remedy_of(first.reason, first.kind)):
         yield f"What to do: {remedy}"
 
 
@@ -84,7 +87,12 @@ def _heading(group: Sequence[Notification]) -> str:
     return headline(replace(first, subject=f"{subjects}{of}"))
 
 
-def remedy_of(reason: Reason) -> str:
-    """The remedy of the reason, else of the first link of its trail that has one."""
+def remedy_of(reason: Reason, kind: str = "") -> str:
+    """The remedy of the reason, else of the first link of its trail that has one. Of a job: those of its cause, the
+    owner's first.
+    """
+    if kind == OF_JOBS:
+        cause = waiting_cause(reason)
+        return " ".join(filter(None, (f"Its owner: {cause.owner_remedy}", cause.remedy)))
     own = REASONS[reason.code].remedy
     return own or next((found for link in reason.trail if (found := remedy_of(link))), "")

@@ -41,6 +41,15 @@ class ReasonPart(Part):
     )
 
 
+class CausePart(Part):
+    """The innermost cause for which a job waits: the same wherever it is told, the job's context included."""
+
+    code: str = Field(description="Its stable code.", json_schema_extra={"enum": [code.value for code in REASONS]})
+    text: str = Field(description="Its sentence for people. Do not match on it.")
+    owner_remedy: str = Field(description="What the job's owner can do.")
+    remedy: str = Field(description="What an administrator can do besides; empty: nothing.")
+
+
 class ActionPart(Part):
     """The fields of every action; others follow from its class."""
 
@@ -101,6 +110,7 @@ class JobCategoryPart(Part):
     tasks: int = Field(description="How many tasks wait; a job that is no array counts as one.")
     counted: bool = Field(description="Whether they count as demand.")
     waited_s: float = Field(description="Time since the longest waiting one became able to run.")
+    cause: CausePart
     reason: ReasonPart
 
 

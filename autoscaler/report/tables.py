@@ -11,6 +11,8 @@ from autoscaler.report.wording import count, duration
 Row = Mapping[str, Any]
 _JOBS_SHOWN = 4
 GIB = 1024**3
+ALIKE = " (the oldest; others alike)"
+"""Added to a sentence that is one job's, where those of others have other figures."""
 
 
 def print_plan(document: Mapping[str, Any]) -> None:
@@ -64,7 +66,7 @@ def queue_blocks(document: Row) -> list[Block]:
             str(row["tasks"]),
             duration(row["longest_wait_s"]),
             "yes" if row["counted"] else "no",
-            _why(row["reason"]),
+            _why(row["cause"]) + ("" if row["same"] else ALIKE),
         )
         for row in document["reasons"]
     ]
@@ -208,7 +210,7 @@ def _waiting_jobs(rows: Sequence[Row]) -> Block:
                 str(row["slots"]),
                 duration(row["waited_s"]),
                 "yes" if row["counted"] else "no",
-                _why(row["reason"]),
+                _why(row["cause"]),
             )
         )
     return Block(columns=("jobs", "tasks", "slots", "waits", "counts", "why"), rows=cells)

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from autoscaler.plain_text import plain
+from autoscaler.report.tables import ALIKE
 from autoscaler.report.wording import count, duration
 from autoscaler.terminal.readings import Document, Point, Readings
 
@@ -72,8 +73,8 @@ QUEUE = (
     Column("longest", lambda row: row["longest_wait_s"], duration),
     Column("counts", lambda row: row["counted"], _yes),
     Column("jobs", lambda row: row["jobs"], wide=True),
-    Column("code", lambda row: row["reason"]["code"], wide=True),
-    Column("waits because", _reason),
+    Column("code", lambda row: row["cause"]["code"], wide=True),
+    Column("waits because", lambda row: row["cause"]["text"] + ("" if row["same"] else ALIKE)),
 )
 WORKERS = (
     Column("worker", lambda row: row["name"] or row["id"]),
@@ -107,7 +108,7 @@ def heads(columns: Sequence[Column], *, wide: bool) -> list[str]:
 
 def queue_rows(readings: Readings, chosen: Chosen) -> list[TableRow]:
     """Waiting tasks, by reason."""
-    rows = ((f"{row['reason']['code']} {row['counted']}", row, "") for row in readings.queue.get("reasons", ()))
+    rows = ((row["key"], row, "") for row in readings.queue.get("reasons", ()))
     return _rows(QUEUE, rows, chosen)
 
 

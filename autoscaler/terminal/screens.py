@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Static
 
 from autoscaler.plain_text import plain
+from autoscaler.report.tables import ALIKE
 from autoscaler.terminal.readings import Document
 from autoscaler.terminal.rows import JOBS, Chosen, heads, job_rows
 
@@ -47,11 +48,11 @@ class Jobs(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         row = self._row
-        own = row.get("owner_remedy", "")  # an older service sends none
+        own = row["owner_remedy"]
         remedy = f"\n→ {own}" if own else ""
         if row["remedy"]:
             remedy += f"\n→ {'for administrators: ' if own else ''}{row['remedy']}"
-        text = f"{row['reason']['text']} [{row['reason']['code']}]"
+        text = f"{row['cause']['text']}{'' if row['same'] else ALIKE} [{row['cause']['code']}]"
         with Vertical(classes="box"):
             yield Static(Text(plain(text) + plain(remedy).replace("\\n", "\n")), markup=False)
             yield DataTable(cursor_type="row", id="jobs")

@@ -241,7 +241,7 @@ class Top(App[None]):
         name, key = event.data_table.id or "", event.row_key.value or ""
         if name == "queue":
             rows = (row for row in self._readings.queue.get("reasons", ()))
-            found = next((row for row in rows if f"{row['reason']['code']} {row['counted']}" == key), None)
+            found = next((row for row in rows if row["key"] == key), None)
             if found is not None:
                 self.push_screen(Jobs(found), self._explain)
             return

@@ -14,13 +14,14 @@ from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.report.wording import text
-from tests.core.building import M5, a_bucket, a_job, a_snapshot, a_worker, category_of, codes
+from tests.core.building import M5, a_bucket, a_job, a_snapshot, a_worker, category_of, codes, jobs
 
 
 def starving(*, limit: int = 2, used: int = 1, slots: int = 4) -> Snapshot:
-    """Two workers of two slots each, one slot of each in use, and a job that needs several at once."""
+    """Two workers of two slots each, one slot of each in use, a job that needs several at once, and small ones."""
     made = a_snapshot(
         a_job(slots=slots, pe="mpi"),
+        jobs(3, 2),
         a_worker("w1", used=used),
         a_worker("w2", used=used),
         limits=Limits(max_workers=limit),
@@ -57,5 +58,12 @@ def test_reservations_are_not_named_if_workers_come_or_hosts_would_not_suffice(s
 
 def test_reservations_are_not_named_if_a_needed_host_is_draining() -> None:
     leaving = a_worker("w2", used=1, mark=Disabling.IDLE)
-    made = a_snapshot(a_job(slots=4, pe="mpi"), a_worker("w1", used=1), leaving, limits=Limits(max_workers=2))
+    waiting = a_job(slots=4, pe="mpi"), jobs(3, 2)
+    made = a_snapshot(*waiting, a_worker("w1", used=1), leaving, limits=Limits(max_workers=2))
     assert Code.OTHERS_FIRST not in codes(category_of(plan(made)).reason)
+
+
+def test_reservations_are_not_named_if_no_smaller_job_waits() -> None:
+    made = starving()
+    alone = replace(made, cluster=replace(made.cluster, job_categories=made.cluster.job_categories[:1]))
+    assert [Code.OTHERS_FIRST in codes(category_of(plan(each)).reason) for each in (made, alone)] == [True, False]

@@ -261,12 +261,11 @@ def test_there_is_a_text_for_every_annotated_reason() -> None:
     assert TEXTS.keys() == TEXT_FACTS.keys()
 
 
-def test_the_last_reason_of_a_trail_that_has_a_text_is_written() -> None:
-    both = (
-        because(Code.EXPIRED).then(because(Code.BEYOND_QUOTA, quota="a")).then(because(Code.LAUNCH_WANTED).then(LIMIT))
-    )
-    assert stable(both) == LIMIT
+def test_the_text_is_of_the_innermost_cause_alone() -> None:
+    capped = because(Code.EXPIRED).then(because(Code.LAUNCH_WANTED).then(LIMIT)).then(because(Code.NO_SWAP))
+    assert stable(capped) == LIMIT
     assert stable(because(Code.FITS)) is None
+    assert stable(because(Code.HELD, state="hqw").then(LIMIT)) is None
 
 
 def test_the_text_names_the_licence_that_the_cell_lacks_and_not_a_doubt_about_another_queue() -> None:
@@ -275,9 +274,10 @@ def test_the_text_names_the_licence_that_the_cell_lacks_and_not_a_doubt_about_an
     text = stable(lacks)
     assert text is not None
     assert "it requests more lic than the whole cell has" in waiting_text(text)
-    assert stable(because(Code.NO_SUCH_RESOURCE, resource="gpu", requested="1").then(doubt)) is None
+    lacks = because(Code.NO_SUCH_RESOURCE, resource="gpu", requested="1").then(doubt)
+    assert stable(lacks) == because(Code.NO_SUCH_RESOURCE, resource="gpu")
 
 
-def test_what_keeps_a_proof_back_has_a_text_if_nothing_else_has() -> None:
-    none = because(Code.NO_WORKER_ALLOWED, node_array="execute")
-    assert stable(because(Code.TOO_LARGE_FOR_ONE_HOST).then(because(Code.UNPROVEN).then(none))) == none
+def test_what_keeps_a_proof_back_is_never_the_text() -> None:
+    none = because(Code.UNPROVEN).then(because(Code.NO_WORKER_ALLOWED, node_array="execute"))
+    assert stable(because(Code.TOO_LARGE_FOR_ONE_HOST).then(none)) == because(Code.TOO_LARGE_FOR_ONE_HOST)

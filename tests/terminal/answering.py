@@ -23,8 +23,12 @@ def waiting(code: str, text: str, tasks: int, *, waited: float = 60.0, counted: 
         {"job": str(40 + each), "owner": "ann", "tasks": 1, "slots": 2, "waited_s": waited} for each in range(tasks)
     ]
     return {
+        "key": f"{code} {counted}",
+        "cause": {"code": code, "text": text, "owner_remedy": f"wait for {code}", "remedy": f"mend {code}"},
+        "same": True,
         "reason": a_reason(code, text),
         "remedy": f"mend {code}",
+        "owner_remedy": f"wait for {code}",
         "counted": counted,
         "jobs": tasks,
         "tasks": tasks,

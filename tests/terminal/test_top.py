@@ -135,7 +135,7 @@ def test_a_reason_leads_to_its_jobs_and_a_job_to_its_explanation() -> None:
         await pilot.press("down", "enter")
         await until(pilot, lambda: len(top.screen_stack) == 2)
         await pilot.pause()
-        assert "→ mend HELD" in seen(top)
+        assert "→ wait for HELD" in seen(top)
         await pilot.press("enter")
         await until(pilot, lambda: "job 40 waits 10m" in seen(top))
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from operator import is_
 
 from autoscaler.core.actions import Hold, Kill
 from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.fleet import Ending, FailureKind, Worker
 from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.outcome.innermost import cause_of
 from autoscaler.core.snapshot import Plan, Snapshot
 
 MOST_OF_A_KIND = 200
@@ -121,26 +123,22 @@ def _refused(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
 
 
 def _limited(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
-    """Limits that prevent workers for counted jobs."""
+    """Limits that are the innermost cause for which counted jobs wait."""
     plan = observed.plan
     if plan.counted <= plan.fitting:
         return
     caps: dict[str, Reason] = {}
-    last: Reason | None = None
+    trail: tuple[Reason, ...] = ()
     for category in plan.job_categories:
-        for link in category.reason.trail if category.counted else ():
-            if link is not last:  # most job categories of a queue have the same link, and there may be 50,000
-                caps.update({str(cap["cap"]): cap for cap in _capped(link)})
-                last = link
+        reason = category.reason
+        # Most job categories of a queue have the same links, and there may be 50,000.
+        alike = len(trail) == len(reason.trail) and all(map(is_, trail, reason.trail))
+        if category.counted and reason.trail and not alike:
+            trail, cause = reason.trail, cause_of(reason)
+            if cause.code is Code.CAPPED:
+                caps[str(cause["cap"])] = cause
     for name, cap in caps.items():
         yield Cause(name, cap)
-
-
-def _capped(reason: Reason) -> Iterator[Reason]:
-    if reason.code is Code.CAPPED:
-        yield reason
-    for link in reason.trail:
-        yield from _capped(link)
 
 
 def _lost(observed: Observed, _: NotificationContext) -> Iterator[Cause]:

@@ -17,6 +17,7 @@ from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.model.complexes import runs
 from autoscaler.core.model.memory import Memory, WaitingNote
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.outcome.innermost import cause_of
 from autoscaler.core.snapshot import JobCategoryVerdict
 
 LONG = 600.0
@@ -70,9 +71,49 @@ TEXT_FACTS: Mapping[Code, tuple[str, ...]] = MappingProxyType(
         Code.HOST_LEFT: (),
         Code.MUST_BE_REQUESTED: ("resources",),
         Code.RULES_FORBID: (),
+        Code.PAUSED: (),
+        Code.CIRCUIT_BREAKER: (),
+        Code.STOPPING: (),
+        Code.BUDGET_SPENT: (),
+        Code.JOB_OVER_BUDGET: (),
+        Code.BUCKET_BACKOFF: ("type",),
+        Code.BUCKET_REFUSED: ("type",),
+        Code.BUCKET_UNAVAILABLE: ("type",),
+        Code.BUCKET_NOT_ALLOWED: ("type",),
+        Code.BUCKET_TOO_SMALL: ("type",),
+        Code.BUCKET_NO_PRICE: ("type",),
+        Code.BUCKET_TOO_EXPENSIVE: ("type",),
+        Code.LAUNCH_AWAITED: ("node_array",),
+        Code.LAUNCH_THROTTLED: (),
+        Code.ORDER_UNANSWERED: (),
+        Code.NOT_STARTED: (),
+        Code.NO_TYPE_FITS: (),
+        Code.NOT_GIVEN_TO_WORKERS: ("resources",),
+        Code.TOO_LARGE_FOR_ONE_HOST: (),
+        Code.TOO_MANY_SLOTS: (),
+        Code.TOO_MANY_HOSTS: (),
+        Code.TOO_MUCH_ON_ONE_HOST: ("resource",),
+        Code.TOO_MUCH_TOGETHER: ("resource",),
+        Code.NO_SUCH_RESOURCE: ("resource",),
+        Code.NO_SUCH_HOST: (),
+        Code.UNKNOWN_RESOURCE: ("resource",),
+        Code.UNKNOWN_PE: ("pe",),
+        Code.PE_RULE: ("pe",),
+        Code.PE_SLOTS: ("pe",),
+        Code.PE_ELSEWHERE: ("pe",),
+        Code.GROUP_PE_NEEDS_WILDCARD: ("wildcard",),
+        Code.NO_BATCH_QUEUE: ("queue",),
+        Code.NOT_IN_CKPT_LIST: ("ckpt",),
+        Code.ACCESS_UNKNOWN: ("what",),
+        Code.ADVANCE_RESERVATION: (),
+        Code.QUEUE_CLOSES_SOON: ("queue", "calendar"),
+        Code.IN_ALARM: ("queue",),
+        Code.CANNOT_BE_READ: ("what",),
     }
 )
-"""The reasons that have a text, each with the facts that are part of it: names only."""
+"""The causes that have a text, each with the facts that are part of it: names only. What `qstat` shows itself (a hold,
+a dependency, `-a`, `-tc`, an error), or what passes within minutes, has none.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,28 +182,17 @@ def with_failures(memory: Memory, failed: Iterable[tuple[Sequence[str], bool]]) 
 
 
 def stable(reason: Reason) -> Reason | None:
-    """The text for a reason: its last link that has a text, with names only. None: there is none.
-
-    What keeps a proof back counts only if nothing else has a text, and never that a queue refuses: that is a doubt
-    about one queue, and the job may wait for another cause.
-    """
-    for link in reversed(reason.trail):
-        if link.code is not Code.UNPROVEN and (found := stable(link)) is not None:
-            return found
-    own = _named(reason)
-    if own is not None:
-        return own
-    doubts = (link for unproven in reason.trail if unproven.code is Code.UNPROVEN for link in unproven.trail)
-    return next((text for each in doubts if each.code is not Code.RESTRICTED_QUEUE and (text := _named(each))), None)
+    """The text for a reason: its innermost cause, with names only. None: that cause has no text."""
+    return named(cause_of(reason))
 
 
-def _named(reason: Reason) -> Reason | None:
-    """The reason with the names in its text; None: it has no text."""
-    names = TEXT_FACTS.get(reason.code)
-    facts = dict(reason.facts)
-    if names is None or not all(isinstance(facts.get(name), str) for name in names):
+def named(cause: Reason) -> Reason | None:
+    """A cause with the names in its text alone; None: it has no text."""
+    names = TEXT_FACTS.get(cause.code)
+    facts = dict(cause.facts)
+    if names is None or not all(isinstance(facts.get(name), str | tuple) for name in names):
         return None
-    return reason.only(names)
+    return replace(cause.only(names), trail=())
 
 
 def _reasons_due(waiting: Waiting, pending: Mapping[int, float]) -> dict[int, Reason]:

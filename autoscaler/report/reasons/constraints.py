@@ -38,6 +38,7 @@ ROWS = {
         "the rules allow no worker that is available ({places})",
         remedy="Change the rules at these places, or allow types that they take; `sge-autoscaler buckets "
         "--constraint` shows the types that a rule allows.",
+        owner_remedy="Change the request as the rule's message says, or ask an administrator.",
     ),
     Code.AGAINST_RULES: ReasonRow("not {node}"),
     Code.ONLY_RULES: ReasonRow(

@@ -8,10 +8,14 @@ from autoscaler.report.reasons import ReasonRow
 HEADING = "Groups of workers"
 
 ROWS = {
-    Code.GROUP_LAUNCHED: ReasonRow("group {group}: {workers} {type}"),
+    Code.GROUP_LAUNCHED: ReasonRow(
+        "group {group}: {workers} {type}",
+        owner_remedy="Nothing needs to be done: it can start once the workers have come.",
+    ),
     Code.GROUP_TOO_LARGE: ReasonRow(
         "a group of {workers} {type} is launched whole or not at all",
         remedy="Lift the limit that is named, ask for smaller groups, or allow larger types.",
+        owner_remedy="Ask for fewer slots (`qalter -pe PE SLOTS JOB`), or ask an administrator.",
     ),
     Code.GROUP_LOST_WORKERS: ReasonRow("group {group} has only {have} of its workers left"),
     Code.GROUP_INCOMPLETE: ReasonRow(

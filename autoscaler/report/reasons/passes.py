@@ -8,16 +8,22 @@ from autoscaler.report.reasons import ReasonRow
 HEADING = "The pass as a whole"
 
 ROWS = {
-    Code.PAUSED: ReasonRow("paused[ by {by}]", short="paused", remedy="`sge-autoscaler resume`."),
+    Code.PAUSED: ReasonRow(
+        "paused[ by {by}]",
+        short="paused",
+        remedy="`sge-autoscaler resume`.",
+        owner_remedy="Wait until an administrator lets it go on.",
+    ),
     Code.CIRCUIT_BREAKER: ReasonRow(
         "{count} {what} within {window_s} are more than the {most} allowed; the circuit breaker stops launches and "
-        "removals until `sge-autoscaler resume`",
+        "removals until an administrator resumes",
         short="circuit breaker",
         remedy="Find the cause, then `sge-autoscaler resume`.",
+        owner_remedy="Ask an administrator.",
     ),
     Code.KILLS_STOPPED: ReasonRow(
         "{count} deleted or held jobs within {window_s}, besides those of the owner with most of them, are more than "
-        "the {most} allowed; no job is deleted or held until `sge-autoscaler resume`",
+        "the {most} allowed; no job is deleted or held until an administrator resumes",
         short="no job is deleted or held",
         remedy="Find out why jobs of so many owners can never run, then `sge-autoscaler resume`. Launches and removals "
         "go on.",

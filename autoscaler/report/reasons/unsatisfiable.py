@@ -11,39 +11,45 @@ ROWS = {
     Code.TOO_LARGE_FOR_ONE_HOST: ReasonRow(
         "it requests {slots} slots on one host[; the largest allowed is {largest} with {most}]",
         short="too large for one host",
-        remedy="`qalter -pe PE SLOTS JOB` asks otherwise; the sentence names the setting that would allow it, where "
-        "one does.",
+        remedy="The sentence names the setting that would allow it, where one does.",
+        owner_remedy="`qalter -pe PE SLOTS JOB` asks otherwise.",
     ),
     Code.TOO_MANY_SLOTS: ReasonRow(
         "it requests {slots} slots; all allowed hosts together have {most} ({workers} workers, the largest {largest})",
         short="too many slots",
-        remedy="`qalter -pe PE SLOTS JOB` asks for fewer; or raise the cap that is named.",
+        remedy="Raise the cap that is named.",
+        owner_remedy="`qalter -pe PE SLOTS JOB` asks for fewer.",
     ),
     Code.TOO_MANY_HOSTS: ReasonRow(
         "it requests {hosts} hosts with {slots} slots on each; at most {most} are allowed",
         short="too many hosts",
-        remedy="`qalter -pe PE SLOTS JOB` asks for fewer; or raise the cap that is named.",
+        remedy="Raise the cap that is named.",
+        owner_remedy="`qalter -pe PE SLOTS JOB` asks for fewer.",
     ),
     Code.TOO_MUCH_ON_ONE_HOST: ReasonRow(
         "it requests {resource}={requested}[ for each of {slots} slots, {together} together,] on one host; the most "
         "allowed is {largest} with {most}",
         short="too much on one host",
-        remedy="`qalter -l` asks for less (name all requests again); or allow larger types.",
+        remedy="Allow larger types.",
+        owner_remedy="`qalter -l` asks for less (name all requests again).",
     ),
     Code.TOO_MUCH_TOGETHER: ReasonRow(
         "it requests {resource}={requested}[ for each of {slots} slots], more than all allowed hosts have together",
         short="too much together",
-        remedy="`qalter -l` asks for less (name all requests again); or raise the cap that is named.",
+        remedy="Raise the cap that is named.",
+        owner_remedy="`qalter -l` asks for less (name all requests again).",
     ),
     Code.NO_SUCH_RESOURCE: ReasonRow(
         "it requests {resource}={requested}, which no allowed worker has",
         short="no such resource",
-        remedy="`qalter -l` asks without it; or allow types that have it.",
+        remedy="Allow types that have it.",
+        owner_remedy="`qalter -l` asks without it (name all requests again).",
     ),
     Code.NO_SUCH_HOST: ReasonRow(
         "it requests a host with {requested}; no allowed worker is such a host[ (they have {offered})]",
         short="no such host",
-        remedy="Change the request by `qalter -l`, or allow instance types that meet it.",
+        remedy="Allow instance types that meet it.",
+        owner_remedy="Change the request by `qalter -l`.",
     ),
     Code.WOULD_FIT_WITH_SETTING: ReasonRow("[request `{request}` or ]set {limit_setting}[ to {to}]"),
     Code.SETTING_NEEDED_TOO: ReasonRow("and {limit_setting} to {to} as well"),
@@ -59,7 +65,8 @@ ROWS = {
     Code.QUEUE_NOT_NAMED: ReasonRow(
         "workers of {queues} could run it, but are launched only for jobs that name that queue",
         short="queue not named",
-        remedy="`qalter -q QUEUE JOB`, or set `CP_CAP_SGE_QUEUE_DEFAULT` of that queue (with its suffix) to `true`.",
+        remedy="Set `CP_CAP_SGE_QUEUE_DEFAULT` of that queue (with its suffix) to `true`.",
+        owner_remedy="`qalter -q QUEUE JOB` names that queue.",
     ),
     Code.OTHER_PE: ReasonRow(
         "a queue that is not autoscaled has the parallel environment {pe}",

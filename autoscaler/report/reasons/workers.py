@@ -60,7 +60,11 @@ ROWS = {
         listed="keeping",
     ),
     Code.DRAINED_BY_COMMAND: ReasonRow("a person drains it", short="drained by command"),
-    Code.STOPPING: ReasonRow("the autoscaler stops[ ({how})] and releases its workers", short="stopping"),
+    Code.STOPPING: ReasonRow(
+        "the autoscaler stops[ ({how})] and releases its workers",
+        short="stopping",
+        owner_remedy="Ask an administrator: no worker is launched any more.",
+    ),
     Code.DISABLED_BY_HAND: ReasonRow(
         "a person disabled it",
         short="disabled by hand",
@@ -156,6 +160,7 @@ ROWS = {
         "{queue}",
         short="in alarm",
         remedy="`qstat -explain a` shows which load; `qconf -sq QUEUE` shows the queue's `load_thresholds`.",
+        owner_remedy="Wait until the load falls, or ask an administrator.",
         listed="waiting for",
     ),
     Code.NO_LOAD_REPORT: ReasonRow(
