@@ -49,7 +49,7 @@ AT_ONCE = 32 << 20
 """Bytes of accounting that one question may read."""
 STEP, PAUSE = 1 << 20, 0.1
 """Bytes that are read at a time afterwards, and the pause after them: a fifth of a core until all is read."""
-OF_STORE = frozenset({"cost", "events", "history", "passes", "status"})
+OF_STORE = frozenset({"cost", "decisions", "events", "history", "lanes", "passes", "status"})
 """Questions that the store answers."""
 KEPT = frozenset({"status", "jobs", "queue", "workers"})
 """Answers that are the same for every asker."""
@@ -172,7 +172,8 @@ class Answers:
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
         """The answer to `status`, `jobs`, `queue`, `waiting` (search, owner, code, first, last), `workers`,
         `explain` (subject), `history` (since, step, array),
-        `events` (job, host, since, after, last), `passes` (last) or `cost` (by, month, since, until), as
+        `events` (job, host, since, after, last), `passes` (last), `decisions` (kind, since, until, before,
+        last), `lanes` (since, until, search, first, last) or `cost` (by, month, since, until), as
         `form=document`, or for people as `form=text`.
         """
         if not self.turns.take(asker.place):
@@ -281,7 +282,9 @@ class Answers:
     def _of_store(self, question: _Question) -> Any:
         """Answers that need no pass."""
         from autoscaler.report import history
+        from autoscaler.report.decisions import decision_lines, find_decisions
         from autoscaler.report.events import events_document, events_lines, find_events
+        from autoscaler.report.lanes import find_lanes, lane_lines
         from autoscaler.report.passes import find_passes, passes_lines, without_names
         from autoscaler.report.status import status_pairs
         from autoscaler.report.tables import pairs_block
@@ -303,6 +306,12 @@ class Answers:
                         {**each, "sentence": without_names(each["sentence"])} for each in document["passes"]
                     ]
                 return [Block(lines=list(passes_lines(document)))] if text else document
+            case "decisions":
+                decided = find_decisions(self.store.history, question.query, now, self._only(question.asker))
+                return [Block(lines=list(decision_lines(decided)))] if text else decided
+            case "lanes":
+                lanes = find_lanes(self.store, question.query, now)
+                return [Block(lines=list(lane_lines(lanes)))] if text else lanes
             case "cost":
                 return self._cost(question)
             case _:

@@ -124,6 +124,28 @@ class Passes(_Question):
     last: Annotated[str, Field(max_length=40, description="How many of the newest to return, at most 200.")] = "20"
 
 
+class Decisions(_Question):
+    """Passes that changed something or had news, newest first, with the reasons of their actions and what was
+    considered for launches.
+    """
+
+    kind: Annotated[str, Field(max_length=40, description="Only passes with such an action: launch, disable, …")] = ""
+    since: Annotated[str, Field(max_length=40, description="A date, or a length of time to look back.")] = ""
+    until: Annotated[str, Field(max_length=40, description="A date, or a length of time to look back.")] = ""
+    before: Annotated[str, Field(max_length=20, description="Only rows of a lower number: the next page.")] = ""
+    last: Annotated[str, Field(max_length=20, description="How many to return, at most 200.")] = "50"
+
+
+class Lanes(_Question):
+    """Each worker of a period from its order to its end, and when it had jobs; the latest first."""
+
+    since: Annotated[str, Field(max_length=40, description="A date, or a length of time to look back.")] = "6h"
+    until: Annotated[str, Field(max_length=40, description="A date, or a length of time to look back.")] = ""
+    search: Annotated[str, Field(max_length=100, description="A part of a name, id, type or node array.")] = ""
+    first: Annotated[str, Field(max_length=20, description="How many workers to leave out.")] = "0"
+    last: Annotated[str, Field(max_length=20, description="How many workers to return, at most 200.")] = "50"
+
+
 class _Table(BaseModel):
     form: Annotated[
         Literal["document", "text", "csv"], Field(description="`csv`: the document is a text of lines.")
@@ -149,7 +171,7 @@ class Cost(_Table):
 
 QUESTIONS: tuple[type[BaseModel], ...] = (
     *(Status, Jobs, Queue, Waiting, Workers, Explain),
-    *(History, Events, Passes, Cost),
+    *(History, Events, Passes, Decisions, Lanes, Cost),
 )
 """The path of each is its name in lower case; its fields are the query parameters."""
 

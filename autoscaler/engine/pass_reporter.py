@@ -13,6 +13,7 @@ from autoscaler.core.model.reasons import Reason
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.engine.observe import Observation
 from autoscaler.engine.pass_listener import Pass, PassListener
+from autoscaler.report.decisions import considered
 from autoscaler.report.document import without_verdicts
 from autoscaler.report.sentence import brief, news, sentence, without_counts
 from autoscaler.report.wording import text
@@ -78,11 +79,14 @@ class PassReporter(PassListener):
 
 
 def _counts(plan: Plan) -> dict[str, Any]:
-    """Counts in place of verdicts: a month of passes over a thousand workers must fit on a master's disk. Why a job
-    waited and how long a worker lived is kept elsewhere, once and not by pass.
+    """Counts in place of verdicts, and the offers that were considered for a launch: a month of passes over a thousand
+    workers must fit on a master's disk. Why a job waited and how long a worker lived is kept elsewhere, once and not by
+    pass.
     """
     persistent = sum(worker.id is None for worker in plan.workers)
-    return {"workers": {"additional": len(plan.workers) - persistent, "persistent": persistent}}
+    counts = {"additional": len(plan.workers) - persistent, "persistent": persistent}
+    offers = considered(plan)
+    return {"workers": counts} | ({"considered": offers} if offers else {})
 
 
 @dataclass(frozen=True, slots=True)

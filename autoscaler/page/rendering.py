@@ -101,6 +101,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "coded": _coded,
         "duration": duration,
         "number": number,
         "plain": plain,
@@ -116,6 +117,13 @@ def _as_text(value: Any) -> Any:
     if value is None:
         return "–"
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _coded(text: str) -> Markup:
+    """A text of ours, with what stands between backticks as code."""
+    parts = plain(text).split("`")
+    marked = (Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts))
+    return Markup("").join(marked)
 
 
 def _money(value: float | None) -> str:

@@ -20,17 +20,20 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.background import BackgroundTask
 
+from autoscaler.api.answers import TOO_OFTEN
 from autoscaler.api.app import Room
-from autoscaler.api.dependencies import USER
+from autoscaler.api.dependencies import USER, api_of
 from autoscaler.api.gate import PAGE
 from autoscaler.api.listeners import TCP, served_at
 from autoscaler.api.logins import LoginRefused
 from autoscaler.api.operations import Operations
+from autoscaler.api.override_routes import still_asked
 from autoscaler.page import views
 from autoscaler.page.feed import Feed, TooManyStreams
 from autoscaler.page.reader import Reader, Unavailable
 from autoscaler.page.rendering import render, zone_of
-from autoscaler.page.viewer import NotLoggedIn, Viewer, Viewers
+from autoscaler.page.viewer import NotLoggedIn, Viewers
+from autoscaler.page.views.actions import act, refused
 from autoscaler.page.views.looking import Looking, Shown
 
 LARGEST_FORM = 16 * 1024
@@ -221,6 +224,15 @@ async def form_of(request: Request) -> dict[str, str]:
 Form = Annotated[dict[str, str], Depends(form_of)]
 
 
+async def asked_form(request: Request, form: Form) -> dict[str, str]:
+    """The form of somebody who still waits for the answer. Raises HTTPException."""
+    await still_asked(request)
+    return form
+
+
+Asked = Annotated[dict[str, str], Depends(asked_form)]
+
+
 def from_this_page(request: Request) -> bool:
     """Whether a browser says that a form is of this page; the gate has refused those of other sites."""
     return "Origin" in request.headers or request.headers.get("Sec-Fetch-Site") == "same-origin"
@@ -258,13 +270,27 @@ def log_out(request: Request) -> Response:
     return response
 
 
+@page.post("/act")
+def carry_out(request: Request, form: Asked) -> Response:
+    """Carry out what a question asked."""
+    made = page_of(request)
+    try:
+        viewer = made.viewers.viewer(request)
+    except NotLoggedIn as error:
+        return _to_login(request, error)
+    looking = Looking(viewer, made.reader, made.operations, {}, made.feed.mark)
+    if not from_this_page(request):
+        shown = Shown("trouble.html", "Not done", "actions", {"text": "this form is not from this page"}, 403)
+    elif not viewer.acts():
+        shown = refused(looking)
+    elif not api_of(request).acts.take(viewer.name):
+        shown = Shown("trouble.html", "Not done", "actions", {"text": TOO_OFTEN}, 429, live=False)
+    else:
+        shown = act(looking, form)
+    return _html(request, shown, looking)
+
+
 def own_target(text: str) -> str:
     """Where a login leads: a view of this page, never another site."""
     name = text.partition("?")[0]
-    known = {path for path, _ in views.LINKED} | {"", "./"}
-    return text if name in known and text.isprintable() and "\\" not in text and text else "./"
-
-
-def viewer_of(request: Request) -> Viewer:
-    """Raises NotLoggedIn."""
-    return page_of(request).viewers.viewer(request)
+    return text if text and name in views.LINKED and text.isprintable() and "\\" not in text else "./"

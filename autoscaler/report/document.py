@@ -41,7 +41,7 @@ def document(
     return without_verdicts(snapshot, plan, timings, pass_number=pass_number, zone=zone) | {
         "job_categories": list(_job_parts(snapshot, plan) if by_job else map(_category_part, plan.job_categories)),
         "workers": [worker_part(verdict) for verdict in plan.workers],
-        "buckets": [_bucket_part(verdict) for verdict in plan.buckets],
+        "buckets": [bucket_part(verdict) for verdict in plan.buckets],
     }
 
 
@@ -142,7 +142,7 @@ def able_times(snapshot: Snapshot, plan: Plan) -> dict[int, float]:
     return since
 
 
-def _bucket_part(verdict: BucketVerdict) -> dict[str, Any]:
+def bucket_part(verdict: BucketVerdict) -> dict[str, Any]:
     key = verdict.bucket
     return {
         "instance_type": key.instance_type,

@@ -85,7 +85,7 @@ def waiting_blocks(document: Row) -> list[Block]:
             str(row["tasks"]),
             str(row["slots"]),
             duration(row["waited_s"]),
-            _why(row["reason"]),
+            _why(row["cause"]),
         )
         for row in document["categories"]
     ]

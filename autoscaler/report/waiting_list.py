@@ -1,4 +1,4 @@
-"""The answer to `waiting`: the job categories that wait, a page at a time, found by number, owner, project or reason.
+"""The answer to `waiting`: the job categories that wait, a page at a time, found by number, owner, project or cause.
 
 Its size does not grow with the cell: only the rows of the page are made.
 """
@@ -11,10 +11,12 @@ from typing import Any
 
 from autoscaler.core.model.complexes import has_task
 from autoscaler.core.model.reasons import Code
+from autoscaler.core.outcome.innermost import cause_of
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
 from autoscaler.report.document import reason_part
 from autoscaler.report.events import at_zone, query_number
 from autoscaler.report.reasons.table import REASONS
+from autoscaler.report.waiting_cause import cause_part
 
 MOST, LAST = 500, 100
 """Rows of one answer: at most, and by default."""
@@ -56,7 +58,7 @@ def waiting_rows(
     visible = [verdict for verdict in plan.job_categories if only is None or verdict.ask.owner == only]
     of_owner = [verdict for verdict in visible if not query.owner or verdict.ask.owner == query.owner]
     found = [verdict for verdict in of_owner if _matches(verdict, query.search)]
-    shown = [verdict for verdict in found if not query.code or verdict.reason.code.value == query.code]
+    shown = [verdict for verdict in found if not query.code or cause_of(verdict.reason).code.value == query.code]
     shown.sort(key=lambda one: (one.ask.owner != asker, -one.waited, one.jobs[:1]))
     page = shown[query.first : query.first + query.last]
     return {
@@ -90,11 +92,11 @@ def _named(verdict: JobCategoryVerdict, search: str) -> str:
 
 
 def _codes(verdicts: Sequence[JobCategoryVerdict]) -> Iterator[dict[str, Any]]:
-    """The reasons among them, those of most tasks first."""
+    """The innermost causes among them, those of most tasks first."""
     tasks: dict[str, int] = {}
     first: dict[str, Code] = {}
     for verdict in verdicts:
-        code = verdict.reason.code
+        code = cause_of(verdict.reason).code
         tasks[code.value] = tasks.get(code.value, 0) + verdict.count
         first.setdefault(code.value, code)
     for name, count in sorted(tasks.items(), key=lambda each: (-each[1], each[0])):
@@ -105,7 +107,6 @@ def _row(verdict: JobCategoryVerdict, now: float, search: str) -> dict[str, Any]
     named = _named(verdict, search) if search[:1].isdecimal() else ""
     pairs = zip(verdict.jobs[:NAMED], verdict.tasks[:NAMED], strict=True)
     jobs = [f"{job}.{tasks}" if tasks else str(job) for job, tasks in pairs]
-    row = REASONS[verdict.reason.code]
     return {
         "jobs": [named] if named else jobs,
         "count": len(verdict.jobs),
@@ -119,7 +120,6 @@ def _row(verdict: JobCategoryVerdict, now: float, search: str) -> dict[str, Any]
         "counted": verdict.counted,
         "waited_s": round(verdict.waited, 3),
         "since": at_zone(now - verdict.waited),
+        "cause": cause_part(verdict.reason),
         "reason": reason_part(verdict.reason),
-        "owner_remedy": row.owner_remedy,
-        "remedy": row.remedy,
     }

@@ -148,6 +148,23 @@ class History:
         rows = self._database.rows("SELECT * FROM passes ORDER BY id DESC LIMIT ?", (limit,))
         return tuple(PassRecord(row["pass"], row["at"], row["sentence"], json.loads(row["document"])) for row in rows)
 
+    def passes_between(
+        self, since: float, until: float, *, kind: str = "", before: int | None = None, limit: int = 50
+    ) -> list[tuple[int, PassRecord]]:
+        """Those of a period, newest first, each with the number of its row. `kind`: only those with such an action;
+        `before`: only rows of a lower number.
+        """
+        # A name in the document cannot contain this text: JSON escapes quotes.
+        rows = self._database.rows(
+            "SELECT * FROM passes WHERE at >= ? AND at <= ? AND id < ? AND (? = '' OR instr(document, ?))"
+            " ORDER BY id DESC LIMIT ?",
+            (since, until, before or 1 << 62, kind, json.dumps({"kind": kind})[1:-1], limit),
+        )
+        return [
+            (row["id"], PassRecord(row["pass"], row["at"], row["sentence"], json.loads(row["document"])))
+            for row in rows
+        ]
+
     # -- jobs --------------------------------------------------------------------------------------------------
 
     def explain(self, verdicts: Iterable[JobCategoryVerdict], at: float) -> None:

@@ -26,15 +26,19 @@ from autoscaler.api.tokens import Tokens
 from autoscaler.api.view import ClusterValues
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.observe import Observation
+from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.page.feed import Feed
 from autoscaler.page.reader import Reader
 from autoscaler.page.routes import Page, with_page
 from autoscaler.page.viewer import Viewers
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.status import Now, status
+from autoscaler.sge.cluster import Outputs
 from autoscaler.store.calls import CallLog
 from autoscaler.store.sessions import Sessions
 from autoscaler.store.store import Store
+from tests.core.building import NOW
 
 PASSWORD = "s3cret/pass:word"
 USERS: Mapping[str, Role] = MappingProxyType({"ann": Role.READER, "bob": Role.READER, "root": Role.ADMIN})
@@ -90,6 +94,7 @@ class Site:
     page: Page
     calls: CallLog
     now: list[float]
+    api: Api
 
     def browser(self, name: str = "root") -> Browser:
         """Somebody who has logged in; '' has not."""
@@ -103,10 +108,12 @@ class Site:
         made = plan(snapshot)
         seen = ObservedPlan(snapshot, made, {}, None)
         self.loop.seen = seen, made.memory.passes
-        self.store.history.note_workers(
-            snapshot.fleet.workers, [host.name for host in snapshot.cluster.hosts], snapshot.now, {}, "USD"
-        )
+        hosts = {host.name for host in snapshot.cluster.hosts}
+        joined = [worker.id for worker in snapshot.fleet.workers if worker.name in hosts]
+        self.store.history.note_workers(snapshot.fleet.workers, joined, snapshot.now, {}, "USD")
+        PassReporter(self.store, silent=True).report(Observation(snapshot, Outputs(b"", b""), {}), made)
         self.store.memory.save(made.memory, snapshot.now)
+        self.now[0] = max(self.now[0], snapshot.now)
         self.page.feed.publish()
         return seen
 
@@ -117,7 +124,7 @@ def a_site(folder: Path, *, header: str = "", proxies: tuple[str, ...] = (), **k
     passwords = folder / "passwords"
     passwords.touch(mode=0o600)
     passwords.write_text("".join(f"{name}:{hashed(PASSWORD, cost=2)}:{role}\n" for name, role in USERS.items()))
-    now = [1_790_000_000.0]
+    now = [NOW]
     with (
         closing(Store.open(folder / "cell.sqlite")) as store,
         closing(CallLog.open(folder / "cell.calls")) as calls,
@@ -135,11 +142,12 @@ def a_site(folder: Path, *, header: str = "", proxies: tuple[str, ...] = (), **k
         operations = Operations(store, ClusterValues("p1"), clock=clock)
         viewers = Viewers(logins, sessions, "p1", header, proxies, clock)
         page = Page("p1", viewers, Reader(answers), operations, Feed())
-        app = make_app(Api(operations, logins, calls, answers=answers), rooms=[with_page(page)])
+        api = Api(operations, logins, calls, answers=answers)
+        app = make_app(api, rooms=[with_page(page)])
         address = Address("127.0.0.1", 0, proxies=proxies)
         with Server(app, address).beside() as server:
             try:
-                yield Site(server.url, folder, store, loop, answers, page, calls, now)
+                yield Site(server.url, folder, store, loop, answers, page, calls, now, api)
             finally:
                 page.feed.close()
         answers.close()

@@ -13,16 +13,16 @@ from autoscaler.store.sessions import LENGTH
 from tests.core.building import a_job, a_snapshot
 from tests.page.shown import PASSWORD, Browser, Site, a_site
 
-VIEWS = ("", "jobs", "workers")
+VIEWS = ("", "jobs", "workers", "lanes", "decisions", "cost", "cost.csv", "actions", "job?subject=4711")
 
 
 @pytest.mark.parametrize("path", VIEWS)
 def test_a_stranger_gets_the_login_and_nothing_of_the_cell(site: Site, path: str) -> None:
-    site.observe(a_snapshot(a_job(4711, owner="ann")))
+    site.observe(a_snapshot(a_job(4711, owner="zacharias")))
     answer = Browser(site.url).get(path)
     assert answer.status_code == 401
     assert "Log in" in answer.text
-    assert "4711" not in answer.text
+    assert "zacharias" not in answer.text
 
 
 def test_a_login_leads_back_to_the_view_that_was_asked_for(site: Site) -> None:

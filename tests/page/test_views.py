@@ -4,22 +4,48 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 import requests
 
+from autoscaler.core.cost.shares import Payer
+from autoscaler.core.events.event import EventKind, JobEvent
+from autoscaler.core.events.events import PassEvents
+from autoscaler.core.events.known import KnownEvents
+from autoscaler.page.rendering import link
+from autoscaler.report.lanes import find_lanes
 from autoscaler.store.overrides import Verb
-from tests.core.building import NOW, a_host, a_job, a_snapshot, a_worker, jobs
-from tests.page.shown import Site, a_site
+from autoscaler.store.usages import Run, RunKey
+from tests.core.building import LARGE, NOW, a_bucket, a_host, a_job, a_snapshot, a_worker, jobs
+from tests.page.shown import PASSWORD, Site, a_site
 
-VIEWS = ("", "jobs", "workers")
+VIEWS = (
+    "",
+    "jobs",
+    "workers",
+    "lanes",
+    "lanes?span=30d",
+    "decisions",
+    "cost",
+    "cost?by=job",
+    "cost?by=type",
+    "cost.csv",
+    "actions",
+    "act?verb=pause",
+    "job?subject=4711",
+    "worker?subject=w1",
+)
 
 
 @pytest.mark.parametrize("path", VIEWS)
 def test_a_view_is_strict_about_what_its_browser_loads(site: Site, path: str) -> None:
     site.observe(a_snapshot(a_job(4711, owner="ann"), a_worker("w1")))
     answer = site.browser().get(path)
+    assert answer.status_code == 200
     policy = answer.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -57,7 +83,8 @@ def test_jobs_are_those_of_the_answer_with_reason_and_remedy(site: Site) -> None
     )
     shown = site.browser("ann").text("jobs")
     (row,) = [row for row in site.loop.seen[0].jobs()["jobs"] if row["jobs"] == ["4711"]]  # type: ignore[index]
-    assert row["reason"]["text"] in shown
+    assert row["cause"]["text"] in shown
+    assert row["cause"]["owner_remedy"].replace("`", "").replace(" ", "") in shown.replace(" ", "")
     assert "4 tasks in 2 job categories" in shown
     assert shown.index("4711") < shown.index("bob")  # one's own first
 
@@ -117,11 +144,85 @@ def test_the_overview_says_what_needs_a_person(site: Site) -> None:
 def test_figures_of_the_overview_are_those_of_status_and_lead_to_what_they_count(site: Site) -> None:
     site.observe(a_snapshot(jobs(7, owner="ann"), a_worker("w1"), a_worker("w2")))
     html = site.browser().get().text
-    answer = requests.get(f"{site.url}/answers/v1/status", auth=("root", "s3cret/pass:word"), timeout=60).json()
+    answer = requests.get(f"{site.url}/answers/v1/status", auth=("root", PASSWORD), timeout=60).json()
     status = answer["document"]
     figures = re.findall(r'<a href="([^"]+)"><b>([^<]+)</b> <span>([^<]+)', html)
     assert (f"{status['workers']}", "workers") in [(number, what) for _, number, what in figures]
     assert {target for target, _, _ in figures} == {"jobs", "workers", "cost"}
+
+
+# -- decisions, cost, lanes --------------------------------------------------------------------------------------------
+
+
+def test_a_decision_has_its_reasons_and_what_was_considered(site: Site) -> None:
+    site.observe(a_snapshot(a_job(4711, owner="ann", slots=2, waited=4200), now=NOW - 3600))
+    site.observe(a_snapshot(a_worker("w1", idle=9999.0)))
+    browser = site.browser()
+    shown = browser.text("decisions")
+    stored = site.store.history.passes(9)
+    assert all(one.sentence in shown for one in stored)
+    launch = next(action for one in stored for action in one.document["actions"] if action["kind"] == "launch")
+    assert launch["reason"]["text"] in shown
+    assert "offers considered" in shown
+    only = browser.text("decisions?kind=launch")
+    assert (stored[1].sentence in only, stored[0].sentence in only) == (True, False)
+    at = datetime.fromtimestamp(NOW - 3000, UTC).strftime("%Y-%m-%dT%H:%M")
+    earlier = browser.text(f"decisions?at={at}&zone=UTC")
+    assert (stored[1].sentence in earlier, stored[0].sentence in earlier) == (True, False)
+    assert "is not a time" in browser.text("decisions?at=yesterday")
+
+
+def test_what_is_considered_takes_few_bytes_of_a_pass(site: Site) -> None:
+    """At most 12 offers: the budget that `docs/operate/page.md` names."""
+    offers = [a_bucket(LARGE)] + [
+        a_bucket(replace(LARGE, name=f"m5.size{number}"), price=1.0 + number) for number in range(300)
+    ]
+    site.observe(a_snapshot(a_job(4711, owner="ann", slots=2, waited=600), *offers, hybrid=True))
+    (stored,) = site.store.history.passes(9)
+    assert 1 <= len(stored.document["considered"]) <= 12
+    assert len(json.dumps(stored.document["considered"])) <= 8192
+
+
+def test_cost_adds_up_with_idle_time_as_a_row_of_its_own_and_the_csv_is_the_answers(site: Site) -> None:
+    site.observe(a_snapshot(a_worker("w1", age=7200.0, price_per_hour=0.5), a_job(1)))
+    site.now[0] = NOW + 60
+    shown = site.browser().text("cost?by=user")
+    assert "(idle: slots that nobody used)" in shown
+    auth = ("root", PASSWORD)
+    answer = requests.get(f"{site.url}/answers/v1/cost", {"by": "user", "form": "csv"}, auth=auth, timeout=60).json()
+    csv = site.browser().get("cost.csv?by=user")
+    assert csv.text == answer["document"]
+    assert csv.headers["Content-Type"].startswith("text/csv")
+    assert csv.headers["Content-Disposition"] == 'attachment; filename="cost-user.csv"'
+    total = float(re.search(r"sum of \d+ rows? \S+ ([\d.]+)", shown)[1])  # type: ignore[index]
+    rows = [float(line.split(",")[2]) for line in csv.text.splitlines()[1:]]
+    assert sum(rows) == pytest.approx(total, abs=0.005)
+
+
+def test_a_lane_has_boot_jobs_and_idle_time(site: Site) -> None:
+    site.observe(a_snapshot(a_worker("w1", age=3000.0), now=NOW))
+    site.store.usages.begin([Run(RunKey("i-w1", 5, 0), Payer("ann"), 1, NOW + 600)])
+    site.store.usages.end(site.store.usages.running().values(), NOW + 1200)
+    site.now[0] = NOW + 1800
+    document = find_lanes(site.store, {"since": "2h"}, site.now[0])
+    parts = [(part["what"], _seconds(part)) for part in document["lanes"][0]["parts"]]
+    assert parts == [("boot", 3000.0), ("idle", 600.0), ("busy", 600.0), ("idle", 600.0)]
+    html = site.browser().get("lanes?span=6h").text
+    assert re.findall(r'<rect class="(\w+)"', html) == ["boot", "idle", "busy", "idle"]
+
+
+def _seconds(part: dict[str, str]) -> float:
+    return (datetime.fromisoformat(part["to"]) - datetime.fromisoformat(part["from"])).total_seconds()
+
+
+def test_a_job_has_a_story(site: Site) -> None:
+    site.observe(a_snapshot(a_job(4711, owner="ann", slots=100), a_host("h1")))
+    submitted = JobEvent(EventKind.SUBMITTED, NOW - 60, NOW - 60, NOW, jobs="4711", owner="ann", count=1)
+    site.store.events.keep(PassEvents(KnownEvents(), (submitted,)))
+    shown = site.browser("ann").text("job?subject=4711")
+    assert "job 4711 waits" in shown
+    assert "job 4711 of ann submitted" in shown
+    assert site.browser().get("job?subject=99999999").status_code == 404
 
 
 # -- owner mode --------------------------------------------------------------------------------------------------------
@@ -131,19 +232,89 @@ def test_if_details_are_their_owners_a_user_finds_nothing_of_others(tmp_path: Pa
     with a_site(tmp_path, owners_only=True) as site:
         site.observe(
             a_snapshot(
-                a_job(4711, owner="ann", project="secret-a"),
-                a_job(4812, owner="bob", slots=100, project="secret-b"),
-                a_worker("w1"),
+                a_job(4711, owner="ann", project="secret-a", waited=900),
+                a_job(4812, owner="bob", slots=2, project="secret-b", waited=900),
+                a_worker("w1", price_per_hour=0.5),
             )
         )
+        site.now[0] = NOW + 60
+        site.store.usages.begin([Run(RunKey("i-w1", 4812, 0), Payer("bob", project="secret-b"), 1, NOW - 600)])
         own, other = site.browser("ann"), site.browser("bob")
-        for path in (*VIEWS, "jobs?search=bob", "jobs?search=4812", "jobs?owner=bob"):
-            asked = re.escape(path.partition("=")[2] or "-")
-            answer = re.sub(rf'(search=|value="|owner=|<b>){asked}', "", own.get(path).text)
-            assert not re.search(r"4812|secret-b", answer), path
+        asked_for = ("jobs?search=bob", "jobs?search=4812", "jobs?owner=bob", "cost?by=user", "cost?by=project")
+        for path in (*VIEWS, *asked_for, "cost.csv?by=user", "cost.csv?by=job", "decisions?kind=launch"):
+            if path != "act?verb=pause":  # only who acts is asked
+                asked = re.escape(path.partition("=")[2] or "-")
+                answer = re.sub(rf'(search=|value="|owner=|<b>){asked}', "", own.get(path).text)
+                assert not re.search(r"4812|secret-b|\bbob\b", answer), path
+        assert own.get("job?subject=4812").status_code == 403
         assert "4711" in own.text("jobs")
         assert "4812" in other.text("jobs")
         assert {"4711", "4812"} <= set(re.findall(r"\d{4}", site.browser("root").text("jobs")))
+        assert "bob" in site.browser("root").text("cost?by=user")
+
+
+# -- text of others ----------------------------------------------------------------------------------------------------
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "' hx-get='//evil.example' hx-trigger='load",
+    "{{ 7 * 7 }}{% include 'login.html' %}",
+    "javascript:alert(1)",
+    "\u202egnp.exe\x1b[2J\x00",
+    "`rm`<b>&amp;",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_text_of_others_stays_text(site: Site, text: str) -> None:
+    job = a_job(4711, owner=text, project=text, slots=100, hard={text: text})
+    site.observe(a_snapshot(job, a_worker("w1"), a_host(f"h{text}")))
+    site.store.overrides.ask(Verb.PAUSE, who=text, at=NOW)
+    browser = site.browser()
+    for path in (*VIEWS, link("jobs", search=text), link("jobs", owner=text), link("job", subject=text)):
+        html = browser.get(path).text
+        if path.endswith(".csv"):
+            continue
+        found = Elements()
+        found.feed(html)
+        assert found.odd == [], path
+        assert not re.search("[\x00-\x08\x1b\u202e]", html), path
+
+
+class Elements(HTMLParser):
+    """Elements and attributes that no template has."""
+
+    OURS = frozenset(
+        re.split(
+            r"\s+",
+            """html head meta title link script noscript body a header p strong span nav ul li form button div main h1
+            h2 dl dt dd section b small details summary table thead tbody tr th td time ol input label select option
+            code svg rect article caption""",
+        )
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.odd: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = {name for name, _ in attrs}
+        ours = tag == "title" or tag in self.OURS
+        if not ours or names & {"style", "srcset"} or any(name.startswith("on") for name in names):
+            self.odd.append(f"{tag} {attrs}")
+        if tag == "script" and not str(dict(attrs).get("src", "")).startswith("static/"):
+            self.odd.append(f"{tag} {attrs}")
+        if (
+            any(name.startswith("hx-") for name in names)
+            and dict(attrs).get("id") not in ("view", "stream")
+            and names & {"hx-get"}
+        ):
+            self.odd.append(f"{tag} {attrs}")
+        href = str(dict(attrs).get("href", ""))
+        if (href and not re.match(r"(\./|#view|static/|[a-z.]+\??)", href)) or href.startswith("javascript"):
+            self.odd.append(f"{tag} {attrs}")
 
 
 # -- without an answer -------------------------------------------------------------------------------------------------
@@ -166,9 +337,9 @@ def test_times_are_in_the_zone_of_the_link(site: Site) -> None:
 def test_the_answer_waiting_is_served_to_programs_too(site: Site) -> None:
     site.observe(a_snapshot(a_job(4711, owner="ann"), jobs(3, first=10, owner="bob"), now=NOW))
     asked = f"{site.url}/answers/v1/waiting"
-    document = requests.get(asked, {"owner": "bob"}, auth=("root", "s3cret/pass:word"), timeout=60).json()["document"]
+    document = requests.get(asked, {"owner": "bob"}, auth=("root", PASSWORD), timeout=60).json()["document"]
     assert [(row["jobs"], row["tasks"], row["owner"]) for row in document["categories"]] == [
         (["10", "11", "12"], 3, "bob")
     ]
-    lines = requests.get(asked, {"form": "text"}, auth=("root", "s3cret/pass:word"), timeout=60).json()["blocks"]
+    lines = requests.get(asked, {"form": "text"}, auth=("root", PASSWORD), timeout=60).json()["blocks"]
     assert json.dumps(lines).count("bob") == 1

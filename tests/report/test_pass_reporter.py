@@ -131,7 +131,7 @@ def test_the_history_of_a_pass_stays_small_on_a_large_cluster(tmp_path: Path) ->
 
 
 def test_no_verdict_is_rendered_for_the_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for part in ("_category_part", "worker_part", "_bucket_part"):
+    for part in ("_category_part", "worker_part", "bucket_part"):
         monkeypatch.setattr(f"autoscaler.report.document.{part}", None)
     store = Store.open(tmp_path / "s")
     PassReporter(store).report(SEEN, plan(disable("w1"), job_categories=(waiting(2),), workers=(kept("w1"),)))

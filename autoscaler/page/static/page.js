@@ -46,16 +46,28 @@
     return { series, data: [times, ...values], rows: rows.length };
   }
 
+  function date(at) {
+    const chosen = zone();
+    const when = new Date(at * 1000);
+    return chosen && chosen !== "cell" ? uPlot.tzDate(when, chosen) : when;
+  }
+
   function options(series, width) {
     const axis = (name, side, label) => ({
       scale: name, side, label, labelSize: 24, size: 56, stroke: colour(name), grid: { show: side === 3, stroke: colour("grid"), width: 1 },
     });
-    const time = { stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 } };
-    const chosen = zone();
+    const time = {
+      stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 },
+      values: (chart, splits, _, __, step) => splits.map((at, n) => {
+        const day = uPlot.fmtDate("{MM}-{DD}")(date(at));
+        const first = n === 0 || day !== uPlot.fmtDate("{MM}-{DD}")(date(splits[n - 1]));
+        return step >= 86400 ? day : uPlot.fmtDate("{HH}:{mm}")(date(at)) + (first ? `\n${day}` : "");
+      }),
+    };
     const wide = width > 600;
     return {
       width, height: wide ? 300 : 220,
-      tzDate: chosen && chosen !== "cell" ? (at) => uPlot.tzDate(new Date(at * 1000), chosen) : undefined,
+      tzDate: date,
       scales: Object.fromEntries(series.map((one) => [one.name, { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] }])),
       series: [{ value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, ...series.map((one, at) => ({
         label: one.label, scale: one.name, stroke: colour(one.name), width: 2, dash: at === 1 ? [8, 4] : at === 2 ? [2, 3] : undefined,
