@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -51,6 +53,12 @@ LONG_TIMEOUT = 300.0
 PATIENCE = 2.0
 """Seconds without an answer after which a service on this machine counts as hung if it used no processor time."""
 _MOST_HEAD = 1 << 16
+TRIES = 6
+"""How often a call is made at most."""
+_COME_AGAIN = 503, "1"
+"""Status and `Retry-After` of a service that has no place for a call."""
+_PAUSE = 0.5
+"""Seconds between two tries, a little more or less."""
 
 
 class Unanswered(AutoscalerError):
@@ -153,8 +161,17 @@ def target(question: str, query: Mapping[str, str]) -> str:
 
 
 def send(place: ServiceAddress, target: str, headers: Mapping[str, str], method: str = "GET") -> ServiceReply:
-    """One call without a body. Raises Unanswered, SettingsError."""
-    return (_at_socket if place.path else _at_address)(place, target, headers, method)
+    """One call without a body. If the service has no place for it now, and so asks to come again soon, it is made again
+    a few times: it was not carried out then. Raises Unanswered, SettingsError.
+    """
+    once = _at_socket if place.path else _at_address
+    reply = once(place, target, headers, method)
+    for _ in range(TRIES - 1):
+        if (reply.status, reply.headers.get("retry-after")) != _COME_AGAIN:
+            break
+        time.sleep(_PAUSE * (0.5 + random.random()))
+        reply = once(place, target, headers, method)
+    return reply
 
 
 def _at_socket(place: ServiceAddress, target: str, headers: Mapping[str, str], method: str) -> ServiceReply:

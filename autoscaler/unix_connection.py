@@ -31,7 +31,7 @@ def connect(made: socket.socket, path: Path | str, then: float, patience: float 
         socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", seconds, int((patience - seconds) * 1_000_000))
     )
     try:
-        if not _connected_to_own(made, f"{path}{OWN}"):
+        if not _connected_to_own(made, str(path)):
             made.connect(str(path))
     except BlockingIOError:
         raise TimeoutError("the queue of the socket is full") from None
@@ -39,13 +39,13 @@ def connect(made: socket.socket, path: Path | str, then: float, patience: float 
 
 
 def _connected_to_own(made: socket.socket, path: str) -> bool:
-    """Whether there is a second socket that we may use. That of a killed service refuses, and then so does the first,
-    unless an older version listens there.
+    """Whether there is a second socket beside the first, and we may use it. That of a killed service refuses, and then
+    so does the first, unless another one listens there.
     """
-    if not os.access(path, os.W_OK):
+    if not os.access(path + OWN, os.W_OK) or not Path(path).exists():
         return False
     try:
-        made.connect(path)
+        made.connect(path + OWN)
     except (FileNotFoundError, ConnectionRefusedError):
         return False
     return True

@@ -46,10 +46,12 @@ class TimedProtocol(H11Protocol):
         *given: Any,
         listener: Listener = TCP,
         greeted: Callable[[object], None] = lambda _: None,
+        by_proxy: bool = False,
         **named: Any,
     ) -> None:
+        """`by_proxy`: connections of one address may be of many callers."""
         super().__init__(*given, **named)
-        self._listener, self._greeted = listener, greeted
+        self._listener, self._greeted, self._by_proxy = listener, greeted, by_proxy
         self._sent_away = False
         self.uid: int | None = None
         self._awaited: float | None = None
@@ -132,11 +134,13 @@ class TimedProtocol(H11Protocol):
     def _too_many_of_one(self) -> bool:
         if self._listener.of_user is not None and not self.has_reserved_places:
             return sum(each.user == self.user for each in self._together()) > self._listener.of_user
-        most, own = self._listener.of_one, self.client
-        if most is None or own is None:
+        most, busy, own = self._listener.of_one, self._listener.under_way_of_one, self.client
+        if own is None:
             return False
-        callers = [each.client for each in self.connections if isinstance(each, TimedProtocol) and each.client]
-        return sum(address == own[0] for address, _ in callers) > most
+        same = [each for each in self._together() if each.client and each.client[0] == own[0]]
+        if busy is not None and not self._by_proxy and sum(not each.idle for each in same) >= busy:
+            return True
+        return most is not None and len(same) > most
 
     @property
     def has_reserved_places(self) -> bool:
@@ -165,7 +169,7 @@ class TimedProtocol(H11Protocol):
         self._sent_away = True
         self.connections.discard(self)  # so that it does not count
         body = _document("too many callers at once: try again")
-        head = f"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: {len(body)}\r\n"
+        head = f"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: {len(body)}\r\n"
         self.transport.write(f"{head}Content-Type: application/json\r\nConnection: close\r\n\r\n".encode() + body)
         self.transport.write_eof()
         self._timer = self.loop.call_later(_LINGER, self.give_up)

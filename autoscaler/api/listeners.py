@@ -35,6 +35,8 @@ class Listener:
     """Threads that carry out calls. Further calls wait for one."""
     of_one: int | None = None
     """Connections of one address at once. A further one gets 503 and is ended."""
+    under_way_of_one: int | None = None
+    """Connections of one address at once with a call under way, unless it is a proxy's. A further one gets 503."""
     of_user: int | None = None
     """Connections of one local user at once; root and the user of the service have no such limit."""
     reserved: int = 0
@@ -47,7 +49,14 @@ class Listener:
 
 STREAMS = 100
 """Open pages that hear of news, of all users together."""
-TCP = Listener("http", "CP_CAP_AUTOSCALE_HTTP", at_once=200 + STREAMS, waiting=100, places=40)
+TCP = Listener(
+    "http",
+    "CP_CAP_AUTOSCALE_HTTP",
+    at_once=200 + STREAMS,
+    waiting=100,
+    places=40,
+    under_way_of_one=100 + STREAMS,
+)
 """The REST API and the page, with a login. 200 connections are left to those who ask, however many pages are open."""
 SOCKET = Listener(
     "requests",

@@ -196,7 +196,7 @@ def _config(app: Any, listening: socket.socket, listener: Listener, at: Address)
         forwarded_allow_ips=list(at.proxies),  # else an environment variable decides, by default the whole loopback
         lifespan="off",
         loop="asyncio",  # uvloop would not call our socket's accept
-        http=partial(TimedProtocol, listener=listener, **greeted),  # type: ignore[arg-type]
+        http=partial(TimedProtocol, listener=listener, by_proxy=bool(at.proxies), **greeted),  # type: ignore[arg-type]
         ws="none",
         limit_concurrency=listener.at_once,
         backlog=QUEUE,

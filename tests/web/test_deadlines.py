@@ -35,9 +35,11 @@ class Connections:
         self._at = urlsplit(api.client.url)
         self._open_ones = open_ones
 
-    def open(self, sent: bytes = b"", *, receives: int | None = None) -> socket.socket:
-        """`receives`: the size of the receive buffer in bytes."""
+    def open(self, sent: bytes = b"", *, receives: int | None = None, source: str = "") -> socket.socket:
+        """`receives`: the size of the receive buffer in bytes; `source`: our address."""
         made = self._open_ones.enter_context(socket.socket())
+        if source:
+            made.bind((source, 0))
         made.settimeout(120.0)
         if receives is not None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
@@ -74,6 +76,20 @@ def test_refused_calls_beyond_the_limit_whose_bodies_never_come_do_not_lock_out_
     for _ in range(AT_ONCE + 10):
         connections.open(HEAD + b"\r\n").recv(65536)
     assert api.client.get("status").status_code == 200
+
+
+def test_calls_under_way_of_one_address_leave_places_for_others(api: Served, connections: Connections) -> None:
+    """Callers that log in and never send their bodies."""
+    slow = HEAD + f"Authorization: {LOGIN}\r\n\r\n".encode()
+    for _ in range(AT_ONCE + 50):
+        connections.open(slow)
+    asked = f"GET /clusters/demo/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: {LOGIN}\r\n\r\n".encode()
+
+    def status(source: str) -> bytes:
+        return connections.open(asked, source=source).recv(65536).split(b" ")[1]
+
+    assert until(lambda: status("127.0.0.1") == b"503")
+    assert status("127.0.0.2") == b"200"
 
 
 def test_fifty_idle_connections_are_left_open(

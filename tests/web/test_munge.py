@@ -17,6 +17,7 @@ import requests
 from autoscaler.answer_client import (
     OVERRIDES,
     PREFIX,
+    TRIES,
     Refused,
     ServiceAddress,
     Unanswered,
@@ -29,8 +30,9 @@ from autoscaler.api.app import make_app
 from autoscaler.api.dependencies import Api
 from autoscaler.api.local_roles import LocalRoles
 from autoscaler.api.logins import BURST, Logins
-from autoscaler.api.munge_login import AT_ONCE, LINE, MungeLogin
+from autoscaler.api.munge_login import AT_ONCE, LINE, OF_ADDRESS, MungeLogin, _Line
 from autoscaler.api.passwords import Passwords
+from autoscaler.api.principal import Principal
 from autoscaler.api.relayed_answers import RelayedAnswers
 from autoscaler.api.server import Address, Server
 from autoscaler.commands._http import network
@@ -41,8 +43,10 @@ from autoscaler.munge import MOST_AGE, Call, Undecided, Unproven, credential, ui
 from autoscaler.process import Completed, Runner, SystemRunner
 from autoscaler.settings.guarded_files import GuardedFile
 from autoscaler.store.overrides import Verb
+from autoscaler.unix_connection import OWN
 from tests.cases.whole import whole
 from tests.commands.test_commands import environ
+from tests.deadlines import wait_for
 from tests.munged import made_by, munged, programs
 from tests.web.served import PASSWORD, USER, behind, free_port, password_file
 from tests.web.test_answers import World, first_job, owned_by, world
@@ -136,8 +140,9 @@ def test_each_user_of_a_submit_host_sees_only_their_own_jobs(site: Site) -> None
     with world(owners_only=True) as anew:
         anew.managers.append(OTHER)
         anew.loop.seen = site.service.loop.seen
-        site.service.path.unlink()
-        site.service.path.symlink_to(anew.path)
+        for end in ("", OWN):
+            Path(f"{site.service.path}{end}").unlink()
+            Path(f"{site.service.path}{end}").symlink_to(f"{anew.path}{end}")
         assert site.sent(OTHER, explained).status_code == 200
     assert set(site.who_called()) == {OWNER, OTHER}
 
@@ -315,6 +320,110 @@ def test_commands_of_managers_do_not_wait_behind_credentials_for_questions(site:
         finally:
             answered.set()
         assert {each.result(300).status_code for each in asked} <= {200, 401, 503}
+
+
+class Callers:
+    """Calls in a line, each on a thread of its own, that end when they are told to."""
+
+    def __init__(self, line: _Line, threads: ThreadPoolExecutor) -> None:
+        self._line, self._threads = line, threads
+        self.served: list[str] = []
+        self.gave_way: list[str] = []
+        self._may_end = {name: threading.Event() for name in ("first", "rest")}
+
+    def call(self, name: str, address: str, ends: str = "rest") -> None:
+        """Returns when it is served, waits, or gave way."""
+        before = self._seen()
+        self._threads.submit(self._call, name, address, self._may_end[ends])
+        assert wait_for(lambda: self._seen() > before, 60)
+
+    def _seen(self) -> int:
+        return len(self.served) + len(self.gave_way) + len(self._line._waiting)
+
+    def _call(self, name: str, address: str, may_end: threading.Event) -> None:
+        try:
+            with self._line.turn(address):
+                self.served.append(name)
+                may_end.wait(60)
+        except Undecided:
+            self.gave_way.append(name)
+
+    def end(self, which: str) -> None:
+        self._may_end[which].set()
+
+
+@pytest.fixture
+def callers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callers]:
+    monkeypatch.setattr("autoscaler.api.munge_login.PATIENCE", 60.0)
+    with ThreadPoolExecutor(4 * LINE) as threads:
+        made = Callers(_Line(), threads)
+        for number in range(AT_ONCE):
+            made.call(f"decoded {number}", "a", "first" if number == 0 else "rest")
+        yield made
+        made.end("first")
+        made.end("rest")
+
+
+def test_the_oldest_of_an_address_gives_way_and_the_newest_is_next(callers: Callers) -> None:
+    waiting = [f"forged {number}" for number in range(OF_ADDRESS - AT_ONCE)]
+    for name in waiting:
+        callers.call(name, "a")
+    callers.call("own", "a")
+    assert wait_for(lambda: callers.gave_way == [waiting[0]], 60)
+    callers.end("first")
+    assert wait_for(lambda: callers.served[-1] == "own", 60)
+
+
+def test_an_address_that_has_fewer_is_before_one_that_fills_the_line(callers: Callers) -> None:
+    for number in range(OF_ADDRESS - AT_ONCE):
+        callers.call(f"forged at a {number}", "a")
+    for number in range(LINE - OF_ADDRESS):
+        callers.call(f"forged at b {number}", "b")
+    callers.call("own", "c")
+    assert wait_for(lambda: callers.gave_way in (["forged at a 0"], ["forged at b 0"]), 60)
+    callers.end("first")
+    assert wait_for(lambda: callers.served[-1] == "own", 60)
+
+
+def test_a_service_without_a_place_is_asked_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as it asks for that itself; each time with a new credential."""
+    monkeypatch.setattr("autoscaler.answer_client._PAUSE", 0.0)
+    munge, refused = site.logins.munge, [Undecided("too many logins")] * 3
+    assert munge is not None
+    decode = munge.caller
+
+    def caller(*given: str) -> Principal:
+        if refused:
+            raise refused.pop()
+        return decode(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(MungeLogin, "caller", lambda _, *given: caller(*given))
+    site.service.managers[:] = ["root"]
+    assert override(site.place, "pause", {})["done"]
+    refused[:] = [Undecided("too many logins")] * TRIES
+    with pytest.raises(Unanswered, match="too many logins"):
+        override(site.place, "resume", {})
+    assert refused == []
+
+
+@pytest.mark.thorough
+def test_commands_are_heard_while_forged_ones_come_without_a_pause(site: Site) -> None:
+    site.service.managers[:] = ["root"]
+    ended, forged = threading.Event(), site.call("POST", f"{OVERRIDES}/pause")
+
+    def forge() -> int:
+        count = 0
+        while not ended.is_set():
+            count += site.bring("MUNGE:AwQDAAA:", forged).status_code in (401, 503)
+        return count
+
+    with ThreadPoolExecutor(2 * LINE) as threads:
+        forging = [threads.submit(forge) for _ in range(2 * LINE)]
+        try:
+            assert [override(site.place, verb, {})["done"] for verb in ("pause", "resume") * 3] == [True] * 6
+        finally:
+            ended.set()
+        assert sum(each.result(60) for each in forging) > LINE
 
 
 def test_right_credentials_do_not_use_up_the_budget_of_an_address(site: Site) -> None:
