@@ -12,7 +12,7 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.report.owner_names import without_owners
 from autoscaler.report.passes import without_numbers
 
-_OF_OWNERS = frozenset({Code.BUDGET_LEVEL.value, Code.ONE_OWNER.value})
+_OF_OWNERS = frozenset({Code.BUDGET_LEVEL.value, Code.ONE_OWNER.value, Code.OWNER_SLOWED.value})
 """Reasons that say nothing without the owner: where they stand beside others, they are left out."""
 
 
@@ -23,7 +23,7 @@ def budgets_of(owner: str) -> frozenset[str]:
 
 def of_owner(document: Any, owner: str) -> Any:
     """The same document without reasons that name other owners."""
-    return _without(document, {owner, *budgets_of(owner)})
+    return _without(document, {owner, f"@{owner}", *budgets_of(owner)})
 
 
 def _without(part: Any, own: Collection[str]) -> Any:

@@ -247,13 +247,15 @@ class Process(Section):
         "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_REMOVALS",
         200,
         "If more workers than this are removed in the window, the circuit breaker stops launches and removals until "
-        "`resume`. If jobs have several owners, workers that were launched for the one who caused most do not count.",
+        "`resume`. If jobs have several owners, half of those for whom the workers were launched do not count (two at "
+        "least, those with most); if only without the one with most they are more than this, these owners wait until "
+        "some of the window has passed.",
     )
     circuit_breaker_kills: AtLeastOne | None = setting(
         "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_KILLS",
         50,
         "Most jobs of one owner that are deleted or held as unsatisfiable in the window; further ones wait. If jobs of "
-        "all others are more than this, none are deleted or held until `resume`. In a cell of one owner the circuit "
+        "many others are more than this, none are deleted or held until `resume`. In a cell of one owner the circuit "
         "breaker then stops launches and removals too.",
     )
     job_owner: OwnerKind = setting(

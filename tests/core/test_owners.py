@@ -9,13 +9,16 @@ import pytest
 
 from autoscaler.core.actions import Hold, Release, Remove, Terminate
 from autoscaler.core.demand.eligibility import details_wanted
+from autoscaler.core.demand.owners import owner_of
 from autoscaler.core.limits.circuit_breaker import tripped
-from autoscaler.core.model.cluster import JobCategory
-from autoscaler.core.model.memory import Event
+from autoscaler.core.model.cluster import JobCategory, JobRequest
+from autoscaler.core.model.fleet import OrderedFor
+from autoscaler.core.model.memory import Event, OwnerSeen
 from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.plan import plan
 from autoscaler.core.policy import CircuitBreaker, OwnerKind
 from autoscaler.core.snapshot import Plan, Snapshot
-from tests.core.building import NOW, Details, a_job, a_snapshot, codes, details_of, jobs, launched
+from tests.core.building import NOW, Details, a_job, a_snapshot, a_worker, codes, details_of, jobs, launched, verdict_of
 from tests.core.test_deadlock import History, a_history, jobs_acted_on, to_the_end
 from tests.properties.unhelpful_launches import Cause, UnhelpfulLaunches
 
@@ -203,12 +206,58 @@ def test_removals_of_workers_that_one_owner_had_launched_stop_nothing_for_others
 
 
 def test_what_one_owner_caused_is_left_out_and_what_others_caused_counts() -> None:
-    eve, ann = Event(NOW, 100, "execute", owner="eve"), Event(NOW, 3, "execute", owner="ann")
-    nobody = Event(NOW, 3, "execute")
+    eve, nobody = Event(NOW, 100, "execute", owner="eve"), Event(NOW, 3, "execute")
     assert tripped(TWO, (eve,), NOW, several_owners=True) is None
-    assert tripped(TWO, (eve, ann), NOW, several_owners=True) is not None
     assert tripped(TWO, (eve, nobody), NOW, several_owners=True) is not None
     assert tripped(TWO, (eve,), NOW) is not None
+
+
+@pytest.mark.parametrize(("owners", "agreeing"), ((2, 2), (3, 2), (4, 2), (6, 3), (10, 5)))
+def test_owners_who_agree_stop_nothing_for_others_and_a_cause_that_hits_all_does(owners: int, agreeing: int) -> None:
+    caused = [Event(NOW, 100 if at < agreeing else 0, "execute", owner=f"u{at}") for at in range(owners)]
+    assert tripped(TWO, caused, NOW, several_owners=True) is None
+    assert tripped(TWO, (), NOW, helped_no_job=caused, several_owners=True) is None
+    everybody = [Event(NOW, 100, "execute", owner=f"u{at}") for at in range(owners)]
+    assert (tripped(TWO, everybody, NOW, several_owners=True) is None) == (owners <= agreeing)
+
+
+def test_two_owners_who_agree_are_slowed_down_and_others_are_not() -> None:
+    """No worker of theirs is removed, and nothing is launched for them, until some of the window has passed."""
+    owners = (OwnerSeen("ann", NOW), OwnerSeen("eve", NOW))
+    removals = tuple(Event(NOW - 60.0, 3, "execute", owner=owner) for owner in ("eve", "mal"))
+    idle = [
+        replace(each, note=replace(note, ordered_for=(OrderedFor(owner, slots=1),)))
+        for owner in ("ann", "mal")
+        for each in [a_worker(f"w-{owner}", idle=9000.0)]
+        if (note := each.note) is not None
+    ]
+
+    def world(*things: Any, now: float = NOW) -> Snapshot:
+        made = a_snapshot(*things, circuit_breaker=TWO, now=now)
+        return replace(made, memory=replace(made.memory, removals=removals, owners=owners))
+
+    asked = plan(world(a_job(1, slots=2, owner="mal"), a_job(2, slots=2, owner="ann")))
+    assert (launched(asked), asked.memory.circuit_breaker) == ({"m5.large": 1}, None)
+    assert reason_of(asked, 1) == [Code.OWNER_SLOWED]
+
+    of_ann, of_mal = (plan(world(each)) for each in idle)
+    assert [verdict_of(of_ann, "w-ann").verdict, verdict_of(of_mal, "w-mal").verdict] == ["disable", "wait"]
+    assert verdict_of(of_mal, "w-mal").reason.trail[-1].code is Code.OWNER_SLOWED
+    assert of_mal.due == NOW + 540.0
+    later = plan(replace(world(idle[1]), now=NOW + 541.0))
+    assert verdict_of(later, "w-mal").verdict == "disable"
+
+
+@pytest.mark.parametrize("kind", (OwnerKind.PROJECT, OwnerKind.ACCOUNT))
+def test_a_user_without_project_or_account_is_an_owner_apart(kind: OwnerKind) -> None:
+    """`-A ann` does not make jobs those of the user ann; what Grid Engine shows without `-A` is nobody's account."""
+    asks = [
+        JobRequest("qw", owner="ann", account="sge"),
+        JobRequest("qw", owner="bob", account="sge"),
+        JobRequest("qw", owner="ann"),
+        JobRequest("qw", owner="eve", project="ann", account="ann"),
+    ]
+    assert [owner_of(ask, kind) for ask in asks] == ["@ann", "@bob", "@ann", "ann"]
 
 
 # -- jobs that fail at their start -------------------------------------------------------------------------------------
@@ -239,3 +288,44 @@ def test_launches_for_others_with_the_same_requests_do_not_wait_for_jobs_that_fa
     world.go_on(90.0)
     assert len(world.launched) == before + 1
     assert world.memory.protected["execute"].stopped is None
+
+
+class Unstarted(UnhelpfulLaunches):
+    """A cell where no job of two owners who agree starts on workers that are well."""
+
+    def dispatch(self, name: str | None = None) -> None:
+        theirs = {job: self.waiting.pop(job) for job in list(self.waiting) if self.owners[job] in ("eve", "mal")}
+        super().dispatch(name)
+        self.waiting |= theirs
+
+
+def test_two_owners_whose_jobs_do_not_start_stop_no_launch_for_others() -> None:
+    world = Unstarted(cause=Cause.NONE)
+    for _ in range(5):
+        for slots, owner in ((1, "eve"), (2, "mal"), (3, "eve"), (4, "mal")):
+            world.ask(slots, owner)
+        world.go_on(3600.0)
+        world.waiting.clear()  # they delete their jobs
+        world.go_on(3600.0, until=lambda: not world.machines)
+    assert world.memory.protected["execute"].stopped is not None
+    own = world.ask(2, "ann")
+    world.go_on(900.0, until=lambda: own not in world.waiting)
+    assert own not in world.waiting
+    world.go_on(300.0)
+    assert world.memory.protected["execute"].stopped is None
+
+
+def test_a_stopped_array_tries_one_worker_for_each_owner_and_no_more() -> None:
+    """If it helps nobody whoever asks, each further owner costs one worker."""
+    world = UnhelpfulLaunches(cause=Cause.NO_SLOTS)
+    for slots, owner in ((1, "eve"), (2, "mal"), (3, "eve"), (4, "mal")):
+        world.ask(slots, owner)
+        world.go_on(1800.0)
+    world.go_on(6 * 3600.0, until=lambda: world.memory.protected["execute"].stopped is not None)
+    before = len(world.launched)
+    for owner in ("ann", "bob"):
+        for slots in (1, 2, 3):
+            world.ask(slots, owner)
+    world.go_on(6 * 3600.0)
+    assert before < len(world.launched) <= before + 2
+    assert world.memory.protected["execute"].stopped is not None

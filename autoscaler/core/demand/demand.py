@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from autoscaler.core.cost.spending import Whose
 from autoscaler.core.demand import access
 from autoscaler.core.demand.constraint_demand import ConstraintDemand, Entries
 from autoscaler.core.demand.eligibility import CategoryPart, judge, submitted_ahead
 from autoscaler.core.demand.job_requests import ANY_TIME, ReadRequest, RequestReader
+from autoscaler.core.demand.owners import owner_of
 from autoscaler.core.demand.shared_limits import Place, SharedLimits
 from autoscaler.core.demand.unstarted import kept_from_hosts
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobDetail, JobRequest
@@ -27,6 +27,7 @@ from autoscaler.core.placement.needs import hardest_first, requested_amounts
 from autoscaler.core.placement.queue_instances import forced_in
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.remembered import LastValue, PerObject
+from autoscaler.core.rights.barred import NOBODY_BARRED, Barred
 from autoscaler.core.rights.open_hours import OpenHours
 
 
@@ -81,7 +82,7 @@ def read_demand(
     now: float,
     our_hosts: frozenset[str] = frozenset(),
     closed: Mapping[str, Reason] = MappingProxyType({}),
-    over_budget: Mapping[tuple[Whose, str], Reason] = MappingProxyType({}),
+    barred: Barred = NOBODY_BARRED,
     hours: OpenHours = ANY_TIME,
 ) -> PendingDemand:
     """All waiting jobs, counted or not. `our_hosts`: names of workers that jobs may be pinned to; `closed`: queues that
@@ -93,7 +94,7 @@ def read_demand(
         policy,
         our_hosts,
         closed,
-        over_budget,
+        barred,
         hours,
         submitted_ahead(cluster.job_categories, now),
     )
@@ -116,8 +117,7 @@ class _Inputs:
     policy: Policy
     our_hosts: frozenset[str]
     closed: Mapping[str, Reason]
-    over_budget: Mapping[tuple[Whose, str], Reason]
-    """Users and projects for whose jobs nothing is launched."""
+    barred: Barred
     hours: OpenHours
     ahead: bool
     """Whether jobs were submitted later than now."""
@@ -194,7 +194,7 @@ def _read(inputs: _Inputs, now: float) -> _Judged:
     )
     admission = _Admission(inputs, details)
     for part in _oldest_first(admission.rules.split(access.split(eligible.parts, details, needs))):
-        admission.add(_within_budget(part, inputs.over_budget))
+        admission.add(_not_barred(part, inputs.barred, policy))
     demands = _demands_of(admission.merged, admission.withheld)
     counted = tuple(tuple(admission.merged[want.demand, want.launches]) for want in demands)
     demands = kept_from_hosts(demands, counted, memory.unstarted)
@@ -210,11 +210,9 @@ def _read(inputs: _Inputs, now: float) -> _Judged:
     return _Judged(demand, depends_on_time=eligible.depends_on_time or policy.rules is not None)
 
 
-def _within_budget(part: CategoryPart, over: Mapping[tuple[Whose, str], Reason]) -> CategoryPart:
-    """The same part; if its user or project has spent its budget, with that reason not to count."""
-    if not over or part.reason is not None:
-        return part
-    reason = over.get((Whose.USER, part.ask.owner)) or over.get((Whose.PROJECT, part.ask.project or ""))
+def _not_barred(part: CategoryPart, barred: Barred, policy: Policy) -> CategoryPart:
+    """The same part; if nothing is launched for its owner, with that reason not to count."""
+    reason = None if part.reason is not None else barred.reason(part.ask, owner_of(part.ask, policy.owner))
     return part if reason is None else replace(part, reason=reason)
 
 

@@ -19,18 +19,14 @@ MOST = 20
 DAY = 86_400.0
 REMEMBERED = 30 * DAY
 """For so long an owner counts after a job of theirs was last seen."""
+NO_ACCOUNT = "sge"
+"""What Grid Engine shows as the account of jobs without `-A`."""
 Item = TypeVar("Item")
 
 
 def owner_of(ask: JobRequest, kind: OwnerKind) -> str:
     """The owner of the jobs of a request. A job without a project or account counts for its user."""
-    match kind:
-        case OwnerKind.PROJECT:
-            return ask.project or ask.owner
-        case OwnerKind.ACCOUNT:
-            return ask.account or ask.owner
-        case OwnerKind.USER:
-            return ask.owner
+    return _name(ask.owner, ask.project or "", ask.account or "", kind)
 
 
 def main_owner(ordered_for: Sequence[OrderedFor], kind: OwnerKind) -> str:
@@ -48,13 +44,16 @@ def tasks_besides(want: CategoryDemand, owners: Collection[str], kind: OwnerKind
 
 
 def name_of(each: OrderedFor, kind: OwnerKind) -> str:
-    match kind:
-        case OwnerKind.PROJECT:
-            return each.project or each.user
-        case OwnerKind.ACCOUNT:
-            return each.account or each.user
-        case OwnerKind.USER:
-            return each.user
+    return _name(each.user, each.project, each.account, kind)
+
+
+def _name(user: str, project: str, account: str, kind: OwnerKind) -> str:
+    """`@ann` for a user's own jobs where projects or accounts are told apart: no project or account may have such a
+    name, so nobody's jobs count for another user by `-A ann`.
+    """
+    if kind is OwnerKind.USER:
+        return user
+    return (project if kind is OwnerKind.PROJECT else "" if account == NO_ACCOUNT else account) or (user and f"@{user}")
 
 
 def ordered_for(demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> tuple[OrderedFor, ...]:

@@ -32,6 +32,7 @@ from autoscaler.core.limits.backoff import (
     without_retried_failures,
 )
 from autoscaler.core.limits.budgets import no_launches, only_cheapest, over_budget
+from autoscaler.core.limits.circuit_breaker import slowed_owners
 from autoscaler.core.limits.launched import settled
 from autoscaler.core.limits.limits import Usage
 from autoscaler.core.limits.unanswered_orders import taken, throttled
@@ -49,6 +50,7 @@ from autoscaler.core.recovery.recovery import Recovery, recover_workers
 from autoscaler.core.recovery.recovery_context import RecoveryContext, recovery_context
 from autoscaler.core.recovery.returning_jobs import returning_jobs
 from autoscaler.core.replace.swap_context import boot_time, seen_boot_time
+from autoscaler.core.rights.barred import Barred
 from autoscaler.core.rights.host_quotas import with_host_limits
 from autoscaler.core.scale_down.empty_queues import queues_empty_since
 from autoscaler.core.scale_down.quarantine import Suspect, find_suspects
@@ -216,8 +218,8 @@ def facts_of(snapshot: Snapshot) -> Facts:
     closed = closed_queues(observed, cluster, policy, boots, now)
     # The waiting jobs, and which of them could run if a host were there.
     names = frozenset(worker.name for worker in observed.workers)
-    spent = over_budget(policy, snapshot.spending)
-    demand = read_demand(cluster, memory, policy, now, names, closed.reasons, spent, closed.hours)
+    barred = Barred(over_budget(policy, snapshot.spending), pass_context.slowed)
+    demand = read_demand(cluster, memory, policy, now, names, closed.reasons, barred, closed.hours)
     demand = demand if policy.queue_demand else demand.launching_nothing()
     # Workers that are silent, about to be taken, or gone; and which of their jobs will wait again.
     context = recovery_context(observed, snapshot)
@@ -306,4 +308,16 @@ def pass_context_of(snapshot: Snapshot) -> PassContext:
         stop_requests=stop_requests_of(snapshot),
         refused_ends=MappingProxyType({each.worker_id: each for each in snapshot.fleet.refused_ends}),
         group_pes=snapshot.policy.group_pes,
+        owner=snapshot.policy.owner,
+        slowed=_slowed(snapshot),
+    )
+
+
+def _slowed(snapshot: Snapshot) -> Mapping[str, Reason]:
+    """Owners for whom nothing is launched and no worker is removed, where there are others."""
+    memory, circuit_breaker = snapshot.memory, snapshot.policy.circuit_breaker
+    if len(memory.owners) < 2 or not (memory.removals or memory.unhelpful):
+        return MappingProxyType({})
+    return slowed_owners(
+        circuit_breaker, memory.removals, memory.unhelpful, snapshot.now, snapshot.overrides.resumed_at
     )

@@ -1,10 +1,12 @@
 """The circuit breaker: if a window has more removals, or launches that helped no job, than the settings allow, it stops
 everything until a person resumes. It only limits the rate of other launches (`core/limits/limits.py`).
 
-No single owner of jobs may stop it for all (docs/decisions/0067): where jobs have several owners, the part of the one
-who caused most is left out. What jobs are deleted or held then only stops deleting and holding: of one owner within the
-window (`core/unsatisfiable/deadlock.py`), and of all if others caused too many. In a cell of one owner everything
-counts, and stops everything.
+No owners of jobs may stop it for all, also not several who agree (docs/decisions/0082): where jobs have several
+owners, half of those who caused something, and two at least, are left out, those who caused most. If only the one who
+caused most is left out and the rest is more than the settings allow, nothing is launched for those who caused
+something, and none of their workers is removed, until some of the window has passed. What jobs are deleted or held
+likewise only stops deleting and holding: of one owner within the window (`core/unsatisfiable/deadlock.py`), and of
+all if others caused too many. In a cell of one owner everything counts, and stops everything.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from collections.abc import Mapping, Sequence
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import CircuitBreaker
+
+LEFT_OUT = 2
+"""So many owners who agree stop nothing for others, however few there are."""
 
 
 def tripped(
@@ -63,9 +68,36 @@ def by_owner(events: Sequence[Event], window: float, now: float, resumed_at: flo
     return found
 
 
+def slowed_owners(
+    circuit_breaker: CircuitBreaker,
+    removals: Sequence[Event],
+    helped_no_job: Sequence[Event],
+    now: float,
+    resumed_at: float | None,
+) -> Mapping[str, Reason]:
+    """In a cell of several owners: those for whom nothing is launched and no worker removed now, and why."""
+    found: dict[str, Reason] = {}
+    for what, events, most in (
+        ("launches that helped no job", helped_no_job, circuit_breaker.max_launches),
+        ("removals", removals, circuit_breaker.max_removals),
+    ):
+        counts = Counter(by_owner(events, circuit_breaker.window, now, resumed_at))
+        if most is None or counts.total() - max((counts[owner] for owner in counts if owner), default=0) <= most:
+            continue
+        for owner in counts.keys() - {""}:
+            first = min(
+                event.at for event in events if event.owner == owner and now - event.at < circuit_breaker.window
+            )
+            found[owner] = because(
+                Code.OWNER_SLOWED, owner=owner, what=what, most=most, until_at=first + circuit_breaker.window
+            )
+    return {owner: found[owner] for owner in sorted(found)}
+
+
 def _count(
     events: Sequence[Event], window: float, now: float, resumed_at: float | None, *, several_owners: bool
 ) -> int:
     found = by_owner(events, window, now, resumed_at)
-    most = max((count for owner, count in found.items() if owner), default=0) if several_owners else 0
-    return sum(found.values()) - most
+    most = sorted((count for owner, count in found.items() if owner), reverse=True)
+    left_out = most[: max(len(most) // 2, LEFT_OUT)] if several_owners else ()
+    return sum(found.values()) - sum(left_out)

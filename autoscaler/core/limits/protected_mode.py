@@ -4,7 +4,8 @@ the cause, and stops if they help no job at all.
 If the last launch for a category helped none of its jobs, the next one waits. The first wait is one boot time, at least
 a tenth of the time after which a launch counts as no help; each wait is twice the one before, up to an hour. The next
 launch is then for one task. A launch that helps ends this. If three launches in a row helped no job, of three
-categories and two owners at least, the array launches nothing for jobs until a person resumes. Launches for request
+categories and two owners at least, the array launches nothing for jobs of these owners until a person resumes. For
+each other owner it launches one worker: if that helps, the cause is not shared, and the stop ends. Launches for request
 sets, floors and created nodes go on.
 """
 
@@ -93,9 +94,9 @@ class Protection:
         """For each demand, for how many of its tasks the array may launch."""
         name = family_of(array)
         known = self.arrays.get(name, ProtectedArray())
-        if known.stopped is not None:
-            return tuple(LaunchAllowance(0, known.stopped if count else None) for count in counts)
         open_ = [each for each in self._open() if each.trial.node_array == name]
+        if known.stopped is not None:
+            return self._of_others(known, known.stopped, demands, counts, open_)
         if not known.categories and not any(each.useless or each.idle for each in open_):
             return tuple(LaunchAllowance(count) for count in counts)
         shared, tried = _shared(known), False
@@ -112,6 +113,20 @@ class Protection:
                 allowance = self._of_category(want, count, name, open_)
             allowances.append(allowance)
         return tuple(allowances)
+
+    def _of_others(
+        self,
+        known: ProtectedArray,
+        stopped: Reason,
+        demands: Sequence[CategoryDemand],
+        counts: Sequence[int],
+        open_: Sequence[Watched],
+    ) -> tuple[LaunchAllowance, ...]:
+        """The same while the array is stopped: one worker at a time for an owner none of whose jobs it failed."""
+        failed = {owner for one in known.categories.values() for owner in one.owners}
+        others = (at for at, want in enumerate(demands) if counts[at] and tasks_besides(want, failed, self.owner))
+        tried = None if open_ else next(others, None)
+        return tuple(LaunchAllowance(int(at == tried), stopped if count else None) for at, count in enumerate(counts))
 
     def _of_category(self, want: CategoryDemand, count: int, name: str, open_: Sequence[Watched]) -> LaunchAllowance:
         """The same by the record of this category alone."""
@@ -218,6 +233,8 @@ def _helped(
     }
     stuck |= {key for key, one in known.categories.items() if one.at_start and owners.isdisjoint(one.owners)}
     left = {key: one for key, one in known.categories.items() if key not in dict(trial.assignment) or key in stuck}
+    if known.stopped_at is not None and trial.ordered_at >= known.stopped_at:  # one for others, who are served again
+        known = replace(known, stopped=None, stopped_at=None)
     return replace(known, categories=left, failures=0, helped_at=now)
 
 

@@ -46,6 +46,7 @@ def next_due(facts: Facts, memory: Memory, *, rate_limited: bool) -> float | Non
         *(enrolled_at + facts.pass_context.retry_after for enrolled_at in _enrolments(memory.workers)),
         *(event.at + policy.batch_delay for event in memory.launches if demanded),
         *(event.at + policy.circuit_breaker.window for event in memory.launches if rate_limited),
+        *(float(str(slowed["until_at"])) for slowed in facts.pass_context.slowed.values()),
         *(note.ask_at for note in memory.unstarted.values()),
         *(live.expires_at for live in requests.sets if live.expires_at is not None),
     )

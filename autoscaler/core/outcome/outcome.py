@@ -151,7 +151,7 @@ def _notes(facts: Facts, decided: Decisions) -> tuple[Reason, ...]:
     snapshot = facts.snapshot
     stopped = facts.pass_context.paused, facts.pass_context.stopping, decided.kills_stopped
     first = [reason for reason in stopped if reason is not None]
-    first += decided.protection.notes()
+    first += [*facts.pass_context.slowed.values(), *decided.protection.notes()]
     first += facts.closed.missing.values()
     unknown = unknown_arrays(snapshot.requests, snapshot.policy)
     unknown += unknown_types(snapshot.requests, snapshot.policy)

@@ -13,12 +13,14 @@ from typing import Any, Generic, Protocol, TypeVar
 from autoscaler.core.actions import Action, Disable, Enable, Enrol, Remove, Terminate
 from autoscaler.core.constraints.per_array import KeepAlive
 from autoscaler.core.constraints.ruleset import NONE_KEPT
+from autoscaler.core.demand.owners import main_owner
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.fleet import FailureKind, RefusedEnd
 from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.waits import doubled_wait
+from autoscaler.core.policy import OwnerKind
 from autoscaler.core.snapshot import WorkerVerdict
 from autoscaler.core.workers.phases import Phase, disabled
 from autoscaler.core.workers.worker_state import WorkerState, named_in
@@ -49,6 +51,15 @@ class PassContext:
     """By worker id."""
     group_pes: tuple[str, ...] = ()
     """Parallel environments of which each group of workers has one of its own."""
+    owner: OwnerKind = OwnerKind.USER
+    slowed: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """Owners of jobs no worker of whom is removed now, and why."""
+
+    def stays(self, worker: WorkerState) -> Reason | None:
+        """Why this worker does not leave now, unless a person requests it."""
+        if self.paused is not None or not self.slowed:
+            return self.paused
+        return self.slowed.get(main_owner(worker.note.ordered_for, self.owner))
 
     def recent(self, at: float | None) -> bool:
         """Whether an action was planned so recently that its effect may not show yet: it is not planned again."""
@@ -223,8 +234,8 @@ def enable(worker: WorkerState, pass_context: PassContext, reason: Reason) -> Wo
 def disable(
     worker: WorkerState, pass_context: PassContext, disabling: Disabling, reason: Reason, *, by_person: bool = False
 ) -> WorkerStep:
-    if pass_context.paused is not None and not by_person:
-        return wait(worker, reason.then(pass_context.paused))
+    if (stays := pass_context.stays(worker)) is not None and not by_person:
+        return wait(worker, reason.then(stays))
     if pass_context.recent(worker.note.tried_at):
         return wait(worker, reason)
     # Its enrolment disabled it, and nothing has enabled it since.
@@ -251,8 +262,8 @@ def disable(
 
 
 def remove(worker: WorkerState, pass_context: PassContext, reason: Reason, *, by_person: bool = False) -> WorkerStep:
-    if pass_context.paused is not None and not by_person:
-        return wait(worker, reason.then(pass_context.paused))
+    if (stays := pass_context.stays(worker)) is not None and not by_person:
+        return wait(worker, reason.then(stays))
     action = Remove(worker.worker.id, worker.name, reason)
     return WorkerStep(
         worker, _verdict(worker, "remove", reason), replace(worker.note, retired_at=pass_context.now), action
@@ -271,8 +282,8 @@ def terminate(
     note = worker.note
     if pass_context.recent(note.terminated_at):
         return wait(worker, because(Code.ENDING))
-    if pass_context.paused is not None and not by_person:
-        return wait(worker, reason.then(pass_context.paused))
+    if (stays := pass_context.stays(worker)) is not None and not by_person:
+        return wait(worker, reason.then(stays))
     if (refused := pass_context.end_refused(worker.worker.id)) is not None:
         return wait(worker, refused.then(reason))
     note = replace(note, retired_at=note.retired_at or pass_context.now, terminated_at=pass_context.now)

@@ -208,6 +208,8 @@ ROWS = {
         short="long requests not read",
         remedy="Other owners' jobs do not wait for it. Shorten what these jobs request (`-hold_jid` with long lists, "
         "`-l`, `-q`; `qstat -r -u OWNER` shows it), or have fewer of them waiting.",
+        owner_remedy="Shorten what your waiting jobs request (`-hold_jid` with long lists, `-l`, `-q`), or have fewer "
+        "of them waiting.",
     ),
     Code.UNKNOWN_STATE: ReasonRow(
         "its state {state} is not known",
@@ -347,6 +349,16 @@ ROWS = {
         short="budget spent",
         remedy="Raise it in `CP_CAP_AUTOSCALE_BUDGETS`, or set `CP_CAP_AUTOSCALE_BUDGET_ACTION` to `warn`.",
         owner_remedy="Wait until the budget is renewed; the job starts on workers that are there for others.",
+    ),
+    Code.OWNER_SLOWED: ReasonRow(
+        "for {owner} and others there were more than {most} {what}: nothing is launched for {owner}, and no worker "
+        "that was launched for {owner} is removed, until {until_at}",
+        short="{owner} is slowed down",
+        remedy="Nothing: it goes on by itself, and jobs of others are served as usual. `sge-autoscaler events` shows "
+        "what became of these jobs and workers. If all of it was meant, raise "
+        "`CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_REMOVALS` or `CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_LAUNCHES`; "
+        "`sge-autoscaler resume` goes on at once.",
+        owner_remedy="It goes on by itself. Do not delete jobs as soon as their workers come.",
     ),
     Code.KEPT_FROM_HOSTS: ReasonRow(
         "the scheduler has not started it on hosts that seem free since {since_at}: {said}",

@@ -210,7 +210,7 @@ ROWS = {
     ),
     Code.PROTECTED_MODE: ReasonRow(
         "the last {failures} launches of {node_array} helped none of {categories} job categories[ ({seen})]; nothing "
-        "is launched for jobs until an administrator resumes",
+        "is launched for jobs of their owners until an administrator resumes, and for each other owner one worker",
         remedy=_NOT_STARTED + "; fix it, then `sge-autoscaler resume`.",
         owner_remedy="Ask an administrator.",
     ),
