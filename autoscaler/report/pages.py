@@ -51,12 +51,14 @@ The other commands reuse its parts:
 |---|---|
 | `jobs --json` | `schema`, `now`, `notes`: a list of Reason, `jobs`: a list of JobCategory, one a job |
 | `workers --json` | `schema`, `now`, `workers`: a list of Worker, each with `instance_type`, `node_array`, \
-`group_id`, `state`, `price_per_hour`, `currency`, `slots`, `used`, `created_at`, `phase`, `conditions` (a list of \
+`group_id`, `state`, `price_type`, `price_per_hour`, `currency`, `slots`, `used`, `created_at`, `phase`, \
+`conditions` (a list of \
 objects with `name`, `since`), `load` (load average that its execd reported last) besides |
 | `orphans --json` | `schema`, `now`, `orphans`: a list of objects with `id`, `name`, `host` (its execution host), \
 `busy`, `instance_type`, `node_array`, `state`, `price_per_hour`, `currency`, `created_at`, `age_s`, \
 `message` (its provider's last words), `reason` |
-| `status --json` | `schema`, `now`, `sentence` (of the last pass with news), `sentence_at`, `sentence_age_s`, `pass`, \
+| `status --json` | `schema`, `now`, `cell`, `serving`, `silent` (it serves and did not answer), \
+`sentence` (of the last pass with news), `sentence_at`, `sentence_age_s`, `pass`, \
 `pass_at`, `pass_age_s`, `disabled_by_hand` (workers that a person disabled), \
 `set_aside` (by worker: why only a person puts it into service or ends it), `waiting`, `counted`, `fitting`, \
 `workers` (how many), `ordered` (how many workers no listing shows yet), \
@@ -64,7 +66,9 @@ objects with `name`, `since`), `load` (load average that its execd reported last
 `budgets`: a list of objects with `owner`, `budget`, `spent` (null: not yet known), `level` (0, 50, 80 or 100), \
 `action` and `until`, \
 `failed_workers` (machines that are stopped or do not come up: a list of objects with `worker_id`, `name`, `message`), \
-`refused_ends`, \
+`refused_ends`, `keep`, `drain` (names), \
+`failures` (launches that failed in the last half hour), `backoff` (of buckets), \
+`unanswered` (orders): lists of objects, \
 `request_sets`, `requested` (the same in a line), `log_level` (`level` and `by`, or null: as settings say), \
 `paused`, `circuit_breaker`, `stop`, \
 `stopped`, `protected` (a list of Reason: node arrays whose launches help no jobs), `provider`, `lock`, \

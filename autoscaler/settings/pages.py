@@ -99,6 +99,39 @@ def sample_file() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+MATTERING = {
+    "CP_CAP_AUTOSCALE_PROVIDER": "who rents the machines",
+    "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "of one size",
+    "CP_CAP_AUTOSCALE_HYBRID": "or of several, chosen by what waits",
+    "CP_CAP_AUTOSCALE_HYBRID_FAMILY": "of this family",
+    "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE": "no larger than this",
+    "CP_CAP_AUTOSCALE_PRICE_TYPE": "spot or on demand",
+    "CP_CAP_AUTOSCALE_WORKERS": "most workers of a queue",
+    "CP_CAP_AUTOSCALE_MAX_CORES": "most cores",
+    "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR": "highest price an hour",
+    "CP_CAP_AUTOSCALE_TOTAL_WORKERS": "most of all queues together",
+    "CP_CAP_AUTOSCALE_MIN_WORKERS": "workers that stay",
+    "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "how long the oldest job waits first",
+    "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE": "most workers of one launch",
+    "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "when an idle worker leaves",
+    "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT": "when a machine that does not join is given up",
+    "CP_CAP_AUTOSCALE_DEADLOCK": "what becomes of a job that can never run",
+    "CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": "when a silent worker is ended",
+    "CP_CAP_SGE_QUEUE_NAME": "the queue",
+    "CP_CAP_SGE_MASTER_CORES": "slots of the master",
+    "CP_CAP_AUTOSCALE_DRY_RUN": "decide, and change nothing",
+}
+"""What most cells set, in the order in which one asks, and what for."""
+RULED = {
+    "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "idle_timeout",
+    "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT": "boot_timeout",
+    "CP_CAP_AUTOSCALE_CYCLECLOUD_LOCATION": "location",
+    "CP_CAP_AUTOSCALE_VM_SIZES": "vm_sizes",
+    "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_GPU": "complexes",
+}
+"""Settings in whose place a document of rules may say something, and its name there."""
+
+
 def reference_page(
     providers: Mapping[str, Sequence[SettingRow]] = MappingProxyType({}),
     policies: Mapping[str, Sequence[SettingRow]] = MappingProxyType({}),
@@ -119,16 +152,21 @@ def reference_page(
         "variable is an error in `sge-autoscaler config check` and one warning in `run`. For a variable of Cloud "
         "Pipeline's launcher, `config check` explains what it means here.",
     ]
+    lines += ["", f"## The {len(MATTERING)} that matter", "", "All others have defaults that suit most cells.", ""]
+    lines += ["| setting | default |", "|---|---|"]
+    rows = {row.env: row for section in _HEADINGS for row in table_rows(section)}
+    lines += [f"| `{name}`: {about} | {_default(rows[name])} |" for name, about in MATTERING.items()]
     for section, heading in _HEADINGS.items():
         effective = [row for row in table_rows(section) if not row.no_effect]
         lines += ["", f"## {heading}", ""]
         if section is QueueSettings:
             lines += [
-                "A suffix `_1`, `_2`, … on any of these names gives a further queue a setting of its own. Such a "
-                "queue needs a `CP_CAP_SGE_QUEUE_NAME_n`; its host group is `@allhosts_n` unless you set another. "
-                "`CP_CAP_AUTOSCALE_n` switches it on or off. With `CP_CAP_AUTOSCALE_DRY_RUN_n=true` the autoscaler "
-                "launches and terminates nothing for it. With the provider `cloud_pipeline`, further queues have the "
-                "meaning that Cloud Pipeline gives them ([operate/cloud-pipeline.md](operate/cloud-pipeline.md)).",
+                "> **Suffixes.** `_1`, `_2`, … on any of these names give a further queue a setting of its own; what "
+                "it does not set has the default, not the value of the first queue. It needs a `CP_CAP_SGE_QUEUE_NAME_n`; "
+                "its host group is `@allhosts_n` unless you set another. `CP_CAP_AUTOSCALE_n` switches it on or off, "
+                "and with `CP_CAP_AUTOSCALE_DRY_RUN_n=true` nothing is launched or terminated for it. With the "
+                "provider `cloud_pipeline` a further queue inherits, as on the platform "
+                "([several queues](operate/cloud-pipeline.md#several-queues)).",
                 "",
             ]
         lines += ["| setting | value | default | meaning |", "|---|---|---|---|"]
@@ -154,9 +192,13 @@ def reference_page(
 
 def _table_line(row: SettingRow) -> str:
     kind = row.kind + (f", {row.unit}" if row.unit else "")
+    ruled = f" **[Rules](rules.md) override it: `{RULED[row.env]}`.**" if row.env in RULED else ""
+    return f"| `{row.env}` | {kind.replace('|', chr(92) + '|')} | {_default(row)} | {row.help}{ruled} |"
+
+
+def _default(row: SettingRow) -> str:
     default = f"`{row.default}`" if row.default else ""
-    default += f" (`${row.also}`)" if row.also else ""
-    return f"| `{row.env}` | {kind.replace('|', chr(92) + '|')} | {default.strip()} | {row.help} |"
+    return (default + (f" (`${row.also}`)" if row.also else "")).strip()
 
 
 def generated(

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from autoscaler.core.model.reasons import Code
+from autoscaler.report.fleet import worker_rows
 from autoscaler.report.pages import generated, main
 from autoscaler.report.reasons.table import SUBJECTS
+from autoscaler.report.schema import WorkerPart
+from autoscaler.report.status import Now, status
+from autoscaler.store.store import Store
+from tests.core.building import a_host, a_snapshot, a_worker
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,3 +60,15 @@ def test_check_passes_on_fresh_pages(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     main([str(tmp_path)])
     assert main(["--check", str(tmp_path)]) == 0
+
+
+def test_the_json_page_names_every_field_of_workers_and_status(pages: dict[Path, str]) -> None:
+    page = pages[ROOT / "docs" / "json.md"]
+    named = {
+        command: set(re.findall(r"`(\w+)`", row))
+        for command, row in re.findall(r"^\| `(\w+) --json` \|(.*)$", page, re.M)
+    }
+    snapshot = a_snapshot(a_worker("w1", host=a_host("w1")))
+    (worker,) = worker_rows(snapshot, [{"id": "i-w1", "name": "w1"}], None)
+    assert worker.keys() - WorkerPart.model_fields.keys() - named["workers"] == set()
+    assert status(Store.open(None), Now(1.0, "cell", "local", True, None)).keys() - named["status"] == set()

@@ -1,5 +1,6 @@
 """The pages made from the table of settings are up to date, and the sample file reads back."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from click.testing import CliRunner
 
 from autoscaler.commands.config import command
 from autoscaler.settings import Process, QueueSettings, load_settings
-from autoscaler.settings.pages import sample_file, shown_rows, table_rows
+from autoscaler.settings.pages import MATTERING, RULED, sample_file, shown_rows, table_rows
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,3 +51,10 @@ def test_the_path_of_a_secret_is_shown_and_may_be_in_the_file(env: str, tmp_path
     rows = {row.env: row.value for row in shown_rows(load_settings({}, file))}
 
     assert rows[env] == "/etc/kept"
+
+
+def test_the_settings_that_matter_and_those_that_rules_override_exist() -> None:
+    page = (ROOT / "docs" / "configure.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(CP_CAP_\w+)`: ", page, re.MULTILINE)) == MATTERING.keys()
+    marked = set(re.findall(r"^\| `(CP_CAP_\w+)` .*\[Rules\]\(rules.md\) override it", page, re.MULTILINE))
+    assert marked == RULED.keys()
