@@ -187,14 +187,13 @@ def _programs_missing(settings: Settings) -> list[str]:
     "--root", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Checkout to write into."
 )
 @json_option
-@click.pass_context
-def docs(context: click.Context, only_check: bool, root: Path, as_json: bool) -> None:
+def docs(only_check: bool, root: Path, as_json: bool) -> None:
     """Write docs/configure.md, docs/commands.md and conf/sge-autoscaler.toml from what the code declares."""
+    from autoscaler.commands.main import cli
+
     providers = _declared(settings_of, (name for name in known() if name not in _FOR_TESTS))
     texts = generated(root, providers, _declared(policies.settings_of, policies.known()))
-    program = context.find_root().command
-    if isinstance(program, click.Group):
-        texts[root / "docs/commands.md"] = commands_page(program)
+    texts[root / "docs/commands.md"] = commands_page(cli)
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in () if only_check else stale:
         path.write_text(texts[path], "utf-8")

@@ -162,8 +162,9 @@ def reference_page(
         if section is QueueSettings:
             lines += [
                 "> **Suffixes.** `_1`, `_2`, … on any of these names give a further queue a setting of its own; what "
-                "it does not set has the default, not the value of the first queue. It needs a `CP_CAP_SGE_QUEUE_NAME_n`; "
-                "its host group is `@allhosts_n` unless you set another. `CP_CAP_AUTOSCALE_n` switches it on or off, "
+                "it does not set has the default, not the value of the first queue. It needs a "
+                "`CP_CAP_SGE_QUEUE_NAME_n`; its host group "
+                "is `@allhosts_n` unless you set another. `CP_CAP_AUTOSCALE_n` switches it on or off, "
                 "and with `CP_CAP_AUTOSCALE_DRY_RUN_n=true` nothing is launched or terminated for it. With the "
                 "provider `cloud_pipeline` a further queue inherits, as on the platform "
                 "([several queues](operate/cloud-pipeline.md#several-queues)).",
