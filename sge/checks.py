@@ -13,6 +13,7 @@ from enum import StrEnum
 from itertools import pairwise
 from types import MappingProxyType
 
+from autoscaler.sge.configuration import RUNS
 from autoscaler.sge.jsv_setup import State
 from autoscaler.sge.prepare import Difference
 
@@ -92,13 +93,10 @@ def answers(facts: Facts) -> Finding:
         remedy = f"on an admin host: qconf -ah {facts.host}"
         return Finding("qmaster", Level.FAIL, f"{facts.unreachable} ({place})", remedy)
     if facts.unreachable:
-        return Finding(
-            "qmaster",
-            Level.FAIL,
-            f"{facts.unreachable} ({place})",
-            "source $SGE_ROOT/$SGE_CELL/common/settings.sh; make sure that sge_qmaster runs, that "
-            "SGE_QMASTER_PORT is its port, and that this host can reach it",
-        )
+        there = "make sure that sge_qmaster runs, that SGE_QMASTER_PORT is its port, and that this host can reach it"
+        away = not facts.root or RUNS in facts.unreachable
+        remedy = f"source $SGE_ROOT/$SGE_CELL/common/settings.sh{f'; {there}' if away else ''}"
+        return Finding("qmaster", Level.FAIL, f"{facts.unreachable} ({place})", remedy)
     return Finding("qmaster", Level.OK, f"{facts.master} answers ({place})")
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
-from autoscaler.errors import CommandError, GridEngineNotObservable
+from autoscaler.errors import CommandError, CommandTimedOut, GridEngineNotObservable
 from autoscaler.process import Completed, Runner
 from autoscaler.sge import access
 from autoscaler.sge.membership import split_objects
@@ -171,13 +171,34 @@ def run(runner: Runner, argv: Sequence[str], timeout: float) -> Completed:
     try:
         return runner(argv, timeout=timeout)
     except CommandError as error:
-        raise GridEngineNotObservable(
-            f"{error}; nothing was decided; check that sge_qmaster runs and that SGE_ROOT, SGE_CELL and the ports "
-            "are right"
-        ) from error
+        late = isinstance(error, CommandTimedOut)
+        advice = _BUSY if late else "check that Grid Engine's commands are in PATH here and can be run"
+        raise GridEngineNotObservable(f"{error}; nothing was decided; {advice}") from error
 
 
-_DEFAULTS = ", and default options in sge_qstat (`sge-autoscaler doctor`)"
+RUNS = "check that sge_qmaster runs"
+_BUSY = "qmaster may be busy, or cannot be reached: `qconf -sss` shows whether it answers"
+_ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(
+            r"commlib|connect|got (send|select|read) error|contact qmaster|qmaster .*(not|n't) (running|alive)", re.I
+        ),
+        f"{RUNS} and that SGE_ROOT, SGE_CELL and the ports are right",
+    ),
+    (
+        re.compile(r"denied|neither submit nor admin host|no (submit|admin) host|permission", re.I),
+        "this host or account may not ask that: `sge-autoscaler doctor` names the missing right",
+    ),
+    (re.compile(r"SGE_ROOT|SGE_CELL|resolve"), "check SGE_ROOT, SGE_CELL and the names of hosts"),
+)
+"""By what a command wrote as its error: what to look at."""
+_ANY_ERROR = {"qstat": "check default options in sge_qstat (`sge-autoscaler doctor`)"}
+"""By command: the same, if its words are none of these."""
+
+
+def _advice(command: str, error: str) -> str:
+    found = next((advice for words, advice in _ADVICE if words.search(error)), "")
+    return found or _ANY_ERROR.get(command, "run it by hand to see more")
 
 
 def require_success(done: Completed, *, may_be_empty: bool = False) -> None:
@@ -187,7 +208,7 @@ def require_success(done: Completed, *, may_be_empty: bool = False) -> None:
     if done.returncode != 0:
         raise GridEngineNotObservable(
             f"`{shown}` failed with exit status {done.returncode}: {error}; nothing was decided; "
-            f"check that sge_qmaster runs{_DEFAULTS if done.argv[:1] == ('qstat',) else ''}"
+            f"{_advice(done.argv[0] if done.argv else '', error)}"
         )
     if not done.stdout.strip() and not may_be_empty:
         raise GridEngineNotObservable(f"`{shown}` answered nothing at all: {error}; nothing was decided")

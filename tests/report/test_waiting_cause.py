@@ -31,6 +31,7 @@ from autoscaler.report.queue import queue_rows
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.tables import jobs_blocks, queue_blocks
 from autoscaler.report.waiting_cause import waiting_cause
+from autoscaler.report.waiting_list import WaitingQuery, waiting_rows
 from autoscaler.terminal.readings import Readings
 from autoscaler.terminal.rows import Chosen
 from autoscaler.terminal.rows import queue_rows as top_rows
@@ -172,6 +173,8 @@ def told(snapshot: Snapshot, made: Plan, job: int) -> Iterator[tuple[str, str]]:
     yield "queue", of_queue["cause"]["code"]
     top = top_rows(Readings(queue={"reasons": rows}), Chosen(wide=True))
     yield "top", next(line.cells[4] for line in top if line.key == of_queue["key"])
+    listed = waiting_rows(snapshot, made, WaitingQuery(search=str(job)), asker="", only=None)["categories"]
+    yield "page", listed[0]["cause"]["code"]
     sentence = row["cause"]["text"]
     lines = list(job_lines(explained))
     assert any(sentence in line for line in lines), lines

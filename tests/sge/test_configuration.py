@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.errors import CommandTimedOut, GridEngineNotObservable
+from autoscaler.errors import CommandError, CommandNotFound, CommandTimedOut, GridEngineNotObservable
 from autoscaler.process import Completed, ReadOnlyRunner
-from autoscaler.sge.configuration import LONGEST_COMMAND, ConfigurationReader, read_configuration
+from autoscaler.sge.configuration import LONGEST_COMMAND, ConfigurationReader, read_configuration, require_success, run
 from tests.sge.test_cluster_reading import ANSWERS, Master
 
 SECOND_QUEUE = {
@@ -238,3 +238,36 @@ def test_a_warning_beside_a_list_does_not_make_it_empty() -> None:
             return replace(done, stderr=b"no such user defined in the environment") if argv[1] == "-spl" else done
 
     assert "sp_mpi" in read_configuration(Warns())
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "advice"),
+    (
+        ("qstat", b"error: commlib error: got select error (Connection refused)", "check that sge_qmaster runs"),
+        ("qconf", b'unable to send message to qmaster using port 6444 on host "m": got send error', "sge_qmaster runs"),
+        ("qconf", b'denied: host "w9" is neither submit nor admin host', "may not ask that"),
+        ("qstat", b'error: ERROR! invalid option argument "-zz"', "default options in sge_qstat"),
+        ("qconf", b'error: unknown option "-zz"', "run it by hand"),
+        ("qconf", b"critical error: Please set the environment variable SGE_ROOT.", "check SGE_ROOT"),
+    ),
+)
+def test_only_a_qmaster_that_cannot_be_reached_is_said_not_to_run(command: str, error: bytes, advice: str) -> None:
+    with pytest.raises(GridEngineNotObservable) as raised:
+        require_success(Completed((command,), 1, b"", error, 0.1))
+    assert advice in str(raised.value)
+    assert ("sge_qmaster runs" in str(raised.value)) is ("sge_qmaster runs" in advice)
+
+
+@pytest.mark.parametrize(
+    ("ended", "advice"), ((CommandTimedOut("too late"), "busy"), (CommandNotFound("none"), "in PATH"))
+)
+def test_a_command_that_did_not_end_or_is_not_there_says_nothing_of_sge_qmaster(
+    ended: CommandError, advice: str
+) -> None:
+    def never(*_: object, **__: object) -> Completed:
+        raise ended
+
+    with pytest.raises(GridEngineNotObservable) as raised:
+        run(never, ("qconf", "-sss"), 1.0)
+    assert advice in str(raised.value)
+    assert "sge_qmaster runs" not in str(raised.value)
