@@ -84,6 +84,15 @@ def test_after_launches_that_helped_no_job_the_next_waits_a_boot_time_then_twice
     assert second.wait_s == 2 * boot
 
 
+@pytest.mark.parametrize("cause", sorted(set(Cause) - {Cause.NONE}))
+def test_a_launch_that_helped_no_job_says_what_shows_why(cause: Cause) -> None:
+    world = UnhelpfulLaunches(cause=cause)
+    world.ask(1)
+    first_failure(world)
+    records = world.memory.protected["execute"].categories.values()
+    assert all(one.seen for one in records), records
+
+
 @pytest.mark.parametrize("cause", (Cause.ERROR, Cause.NO_SLOTS))
 def test_with_a_short_boot_time_the_first_wait_is_a_tenth_of_protected_after(
     cause: Cause,

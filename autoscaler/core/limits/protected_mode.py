@@ -194,7 +194,7 @@ def protect(
                 known[name] = _helped(before, each.trial, categories, pass_context.now, policy.owner)
             else:
                 first = _first_wait(policy, each.trial)
-                known[name] = _helped_no_job(before, each.trial, categories, first, pass_context.now, policy.owner)
+                known[name] = _helped_no_job(before, each, categories, first, pass_context.now, policy.owner)
     kept = {name: _remembered(array, categories, pass_context.now) for name, array in known.items()}
     kept = {name: _stopped(name, array, pass_context.now) for name, array in kept.items() if array != ProtectedArray()}
     failed = {key for array in kept.values() for key in array.categories}
@@ -239,16 +239,17 @@ def _helped(
 
 
 def _helped_no_job(
-    known: ProtectedArray, trial: LaunchTrial, categories: Categories, first: float, now: float, kind: OwnerKind
+    known: ProtectedArray, watched: Watched, categories: Categories, first: float, now: float, kind: OwnerKind
 ) -> ProtectedArray:
     """Its categories count as unhelped, except those whose jobs of that time no longer wait: they were helped
     otherwise, unless jobs failed at their start there. Such jobs no longer wait, because they are in error.
     """
+    trial = watched.trial
     keys = [key for key, _ in trial.assignment if _waits_on(key, trial, categories)]
     if not keys:
         return _failed_at_start(known, trial, first, now, kind) if trial.failed_at_start else known
     shared, found = _shared(known), dict(known.categories)
-    seen = trial.seen if trial.joined_at is not None else ("none joined",)
+    seen = _seen(watched)
     for key in keys:
         before, owners = found.get(key), categories.owners(key)
         if shared is not None and {*owners} <= {*shared.owners}:
@@ -256,6 +257,14 @@ def _helped_no_job(
         failures, wait = (1, first) if before is None else (before.failures + 1, 2 * max(before.wait_s, first / 2))
         found[key] = UnhelpedCategory(failures, now, min(wait, LONGEST_WAIT), owners, seen)
     return replace(known, categories=found, failures=known.failures + 1)
+
+
+def _seen(watched: Watched) -> tuple[str, ...]:
+    """What shows why none of the jobs has started on the workers of a launch."""
+    if watched.trial.joined_at is None:
+        return ("none joined",)
+    free = ("the scheduler starts none of them there though it is free",)
+    return watched.trial.seen or (free if watched.idle else ("it left before one started",))
 
 
 def _failed_at_start(
@@ -330,13 +339,19 @@ def _beside(open_: Sequence[Watched], demand: Demand, key: str, count: int, name
         awaited += count if unfit and unfit == len(each.idle) else 0
         awaited += -(-tasks * (each.useless + unfit) // max(each.trial.workers, 1))
     left = max(count - awaited, 0)
-    return LaunchAllowance(left, None if left == count else because(Code.LAUNCH_AWAITED, node_array=name))
+    return LaunchAllowance(left, None if left == count else _awaited(open_, name))
 
 
 def _after(record: UnhelpedCategory, open_: Sequence[Watched], name: str, now: float) -> LaunchAllowance:
     if open_:
-        return LaunchAllowance(0, because(Code.LAUNCH_AWAITED, node_array=name).then(_unhelped(record, name, now)))
+        return LaunchAllowance(0, _awaited(open_, name).then(_unhelped(record, name, now)))
     return LaunchAllowance(0 if now < record.until else 1, _unhelped(record, name, now))
+
+
+def _awaited(open_: Sequence[Watched], name: str) -> Reason:
+    joined = [each for each in open_ if each.trial.joined_at is not None]
+    seen = tuple(dict.fromkeys(what for each in joined for what in _seen(each)))[:4]
+    return because(Code.LAUNCH_AWAITED, node_array=name, seen=seen)
 
 
 def _unhelped(record: UnhelpedCategory, name: str, now: float) -> Reason:

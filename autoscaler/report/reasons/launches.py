@@ -204,7 +204,7 @@ ROWS = {
         "an administrator.",
     ),
     Code.LAUNCH_AWAITED: ReasonRow(
-        "workers of {node_array} were launched for it, and none of its jobs has started there yet",
+        "workers of {node_array} were launched for it, and none of its jobs has started there yet[ ({seen})]",
         remedy=_NOT_STARTED + ".",
         owner_remedy="Look at `qstat -j JOB` and `qalter -w p JOB`.",
     ),
