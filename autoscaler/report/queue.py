@@ -13,8 +13,8 @@ from autoscaler.core.outcome.innermost import cause_of
 from autoscaler.core.outcome.waiting_notes import named
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
 from autoscaler.report.document import able_times, job_wait, reason_part
-from autoscaler.report.waiting_cause import cause_part
-from autoscaler.report.wording import shown, text
+from autoscaler.report.waiting_cause import cause_part, sentence_of
+from autoscaler.report.wording import shown
 
 FIRST = 50
 """Jobs of a cause that are listed: those of the categories that have waited longest."""
@@ -72,7 +72,7 @@ def _first(
 ) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for verdict, cause in group:
-        sentence = text(cause)
+        sentence = sentence_of(cause)
         for job, tasks in zip(verdict.jobs, verdict.tasks, strict=True):
             if len(found) == FIRST:
                 return found

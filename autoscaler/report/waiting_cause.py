@@ -5,12 +5,22 @@ an administrator. Every reader of a verdict on a job shows this (`core.outcome.i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.outcome.innermost import cause_of
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import text
+
+_OF_JOBS = MappingProxyType(
+    {
+        Code.DEMAND: "workers are launched now for jobs such as it",
+        Code.MIN_WORKERS_FLOOR: "workers are launched now",
+        Code.GROUP_LAUNCHED: "a group of workers is launched now for jobs such as it",
+    }
+)
+"""Sentences of causes that speak of launches elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +43,15 @@ def waiting_cause(reason: Reason) -> WaitingCause:
     row = REASONS[cause.code]
     return WaitingCause(
         cause,
-        text(cause),
+        sentence_of(cause),
         _joined(_request_that_fits(reason), row.owner_remedy),
         _joined(_settings_that_fit(reason), row.remedy),
     )
+
+
+def sentence_of(cause: Reason) -> str:
+    """The sentence of an innermost cause."""
+    return _OF_JOBS.get(cause.code) or text(cause)
 
 
 def cause_part(reason: Reason) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from autoscaler.terminal.rows import queue_rows as top_rows
 from tests.cases.whole import whole
 from tests.core.building import (
     NOW,
+    X4LARGE,
     a_bucket,
     a_failure,
     a_host,
@@ -158,6 +159,31 @@ SITUATIONS: Mapping[str, tuple[Snapshot, Code]] = {
     "worker being launched": (a_snapshot(a_job(waited=OLD)), Code.DEMAND),
     "one at a time": (a_snapshot(jobs(4, waited=OLD), scale_up_batch=1), Code.SCALE_UP_BATCH),
 }
+
+
+def test_a_job_is_told_of_the_types_that_could_run_it_and_not_of_those_of_other_jobs() -> None:
+    """The small job gets an m5.large; the large one needs an m5.4xlarge, of which there is none now."""
+    none_left = replace(BACKOFF, bucket=BucketKey("m5.4xlarge"), message="no m5.4xlarge left")
+    small, large = a_job(1, waited=OLD), a_job(2, slots=16, waited=OLD)
+    offers = a_bucket(), a_bucket(X4LARGE)
+    snapshot = a_snapshot(small, large, *offers, Memory(passes=7, backoffs=(none_left,)), hybrid=True, family="m5")
+    made = plan(snapshot)
+    causes = {verdict.jobs[0]: waiting_cause(verdict.reason) for verdict in made.job_categories}
+    assert (causes[1].cause.code, causes[2].cause.code) == (Code.DEMAND, Code.BUCKET_BACKOFF)
+    assert causes[1].sentence == "workers are launched now for jobs such as it"
+    assert "m5.4xlarge is in backoff" in causes[2].sentence
+
+
+def test_a_job_is_told_why_its_own_type_is_refused_where_nothing_can_be_launched() -> None:
+    refused = replace(BACKOFF, bucket=BucketKey("m5.large"), message="no m5.large left")
+    large = a_job(2, slots=16, waited=OLD)
+    offers = a_bucket(), a_bucket(X4LARGE, problem="no vCPU quota")
+    snapshot = a_snapshot(
+        a_job(1, waited=OLD), large, *offers, Memory(passes=7, backoffs=(refused,)), hybrid=True, family="m5"
+    )
+    causes = {verdict.jobs[0]: cause_of(verdict.reason) for verdict in plan(snapshot).job_categories}
+    assert dict(causes[1].facts)["type"] == "m5.large"
+    assert dict(causes[2].facts).get("type", "m5.4xlarge") == "m5.4xlarge"
 
 
 def told(snapshot: Snapshot, made: Plan, job: int) -> Iterator[tuple[str, str]]:

@@ -49,6 +49,8 @@ class VerdictContext:
     """By position: that it fits on free hosts and does not start, and what the scheduler says."""
     expected_at: Callable[[frozenset[str]], float | None]
     """When the coming supply for these pools is expected."""
+    own: Callable[[CategoryDemand, str, Reason], Reason]
+    """From a demand, its queue and what holds for the queue to what holds for this demand."""
     starving: Callable[[], Mapping[int, Reason]]
     """By position: that smaller jobs take the hosts that could run it. Only used if no other host can come."""
 
@@ -110,7 +112,7 @@ def _reasons_of(
     """A function from how many tasks of a part fit now, fit on coming supply, or do not fit, and how many jobs it has,
     to its reason; cached, because many parts have the same.
     """
-    growth = _growth_for(want, policy, context.growth, context.held_back.get(position))
+    growth = _growth_for(want, policy, context, context.held_back.get(position))
     delay = next((context.later[pool] for pool in sorted(want.demand.pools) if pool in context.later), None)
 
     @cache
@@ -185,7 +187,7 @@ def _alike(jobs: int) -> int | None:
 
 
 def _growth_for(
-    want: CategoryDemand, policy: Policy, growth: Mapping[str, Reason], held_back: Reason | None
+    want: CategoryDemand, policy: Policy, context: VerdictContext, held_back: Reason | None
 ) -> Callable[[int, int, int, int], Reason]:
     """What the queues of a demand do for tasks without room, or why nothing is done for this demand."""
     if not policy.queue_demand:
@@ -195,8 +197,7 @@ def _growth_for(
         return lambda *_: counted if want.withheld is None else counted.then(want.withheld)
     queue = policy.queue(want.launches[0])
     limit = queue.scale_up_timeout if queue else 0.0
-    names = (f"{name}{GROUPS}" if want.demand.together else name for name in want.launches)
-    link = held_back or next((growth[name] for name in names if name in growth), None)
+    link = held_back or _growth_of(want, context)
 
     def reason_of(now: int, coming: int, unmet: int, jobs: int) -> Reason:
         code = Code.EXPIRED if want.expired else Code.NOT_EXPIRED
@@ -204,6 +205,15 @@ def _growth_for(
         return reason.then(link) if want.expired and link is not None else reason
 
     return reason_of
+
+
+def _growth_of(want: CategoryDemand, context: VerdictContext) -> Reason | None:
+    """What is launched for the demand, or why nothing is; None: nothing is needed for its queues."""
+    for queue in want.launches if want.expired else ():
+        found = context.growth.get(f"{queue}{GROUPS}" if want.demand.together else queue)
+        if found is not None:
+            return context.own(want, queue, found)
+    return None
 
 
 def _verdict(part: CategoryPart, reason: Reason, at: float, *, counted: bool) -> JobCategoryVerdict:
