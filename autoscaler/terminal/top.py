@@ -40,7 +40,9 @@ from autoscaler.terminal.screens import Explanation, Jobs, Question
 
 UPDATE_EVERY = 2.0
 WIDE = 140
-"""Columns from which tables are side by side."""
+"""Columns of the terminal from which tables have more columns. They stand one below the other all the same: half a
+terminal is too narrow for a sentence.
+"""
 INTERRUPTED = 130
 Act = Callable[[Sequence[str]], str]
 """Carries a command out (`drain`, a host) and returns what it says. Raises AutoscalerError."""
@@ -56,6 +58,8 @@ class Shown:
     chosen: Chosen = field(default_factory=Chosen)
     rows: list[TableRow] | None = None
     """None: nothing yet, or the columns changed."""
+    newest_first: bool = False
+    """Whether new rows come at the top, so that a view of the top stays there."""
 
 
 class Top(App[None]):
@@ -71,8 +75,6 @@ class Top(App[None]):
     .-lost #lost { display: block; }
     .-lost DataTable { opacity: 60%; }
     #tables { layout: grid; grid-size: 1 3; grid-rows: 1fr 1fr 1fr; height: 1fr; }
-    .-wide #tables { grid-size: 2 2; }
-    .-wide #log { column-span: 2; }
     DataTable { height: 1fr; }
     #filter { display: none; height: 1; border: none; }
     #filter.shown { display: block; }
@@ -114,7 +116,7 @@ class Top(App[None]):
         self._tables = {
             "queue": Shown(QUEUE, queue_rows),
             "workers": Shown(WORKERS, worker_rows),
-            "log": Shown(LOG, log_rows),
+            "log": Shown(LOG, log_rows, newest_first=True),
         }
 
     # -- the screen ---------------------------------------------------------------------------------------------
@@ -336,7 +338,9 @@ def _trouble(readings: Readings) -> str:
 
 
 def _fill(table: DataTable[Text], shown: Shown, rows: list[TableRow]) -> None:
-    """Update changed cells only, so that the table keeps its scroll position."""
+    """Update changed cells only, so that the table keeps its scroll position. Of a list with the newest first, a person
+    who looks at the top goes on to see the newest, and one who has chosen a row keeps it in place.
+    """
     before, shown.rows = shown.rows, rows
     if before == rows:
         return
@@ -347,7 +351,8 @@ def _fill(table: DataTable[Text], shown: Shown, rows: list[TableRow]) -> None:
                     table.update_cell_at(Coordinate(at, number), Text(cell), update_width=True)
         return
     kept = before[table.cursor_row].key if before and table.cursor_row < len(before) else ""
-    scrolled = table.scroll_offset
+    scrolled, was_at = table.scroll_offset, table.cursor_row
+    at_top = shown.newest_first and was_at == 0
     table.clear(columns=before is None)
     if before is None:
         for number, head in enumerate(heads(shown.columns, wide=shown.chosen.wide)):
@@ -355,6 +360,9 @@ def _fill(table: DataTable[Text], shown: Shown, rows: list[TableRow]) -> None:
             table.add_column(Text(head + mark))
     for row in rows:
         table.add_row(*map(Text, row.cells), key=row.key)
-    if (at_row := next((at for at, row in enumerate(rows) if row.key == kept), None)) is not None:
+    if at_top:
+        table.move_cursor(row=0, scroll=False)
+        table.scroll_to(scrolled.x, 0, animate=False)
+    elif (at_row := next((at for at, row in enumerate(rows) if row.key == kept), None)) is not None:
         table.move_cursor(row=at_row, scroll=False)
-        table.scroll_to(scrolled.x, scrolled.y, animate=False)
+        table.scroll_to(scrolled.x, scrolled.y + at_row - was_at, animate=False)

@@ -389,3 +389,41 @@ def test_a_start_event_is_explained_by_its_job_not_its_worker() -> None:
     assert subject_of(started) == "40"
     assert subject_of(an_event(9, "joined", "worker w1 joined", worker_id="i-w1")) == "i-w1"
     assert subject_of(an_event(9, "failed", "launch failed", order_id="o-1")) == "o-1"
+
+
+def test_the_newest_event_stays_in_view_until_a_person_chooses_a_row() -> None:
+    service = Service()
+    events = service.documents["events"]["events"]
+    events += [an_event(number, "joined", f"worker n{number} joined") for number in range(10, 50)]
+
+    async def arrive(pilot: Pilot[None], top: Top, numbers: range) -> None:
+        for number in numbers:
+            events.append(an_event(number, "joined", f"worker n{number} joined"))
+            service.number += 1
+            await until(pilot, lambda number=number: f"worker n{number} joined" in str(shown(top, "log")))  # type: ignore[misc]
+            await pilot.pause()
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: len(shown(top, "log")) == 44)
+        await arrive(pilot, top, range(50, 59))
+        assert "worker n58 joined" in seen(top)
+        top.query_one("#log").focus()
+        await pilot.press("down", "down")
+        line = next(at for at, line in enumerate(seen(top).splitlines()) if "worker n56 joined" in line)
+        await arrive(pilot, top, range(59, 60))
+        assert "worker n56 joined" in seen(top).splitlines()[line]
+
+    played(service, play, size=NARROW)
+
+
+def test_a_long_cause_is_in_view_on_a_broad_terminal() -> None:
+    service = Service()
+    long = "it requests a resource which workers are not given, and this sentence goes on up to here: the end of it"
+    service.documents["queue"]["reasons"] = [waiting("NOT_GIVEN_TO_WORKERS", long, 1)]
+
+    async def play(top: Top, pilot: Pilot[None]) -> None:
+        await pilot.resize_terminal(*BROAD)
+        await until(pilot, lambda: "it requests a resource" in seen(top))
+        assert "the end of it" in seen(top)
+
+    played(service, play, size=NARROW)
