@@ -13,6 +13,7 @@ import fcntl
 import ipaddress
 import os
 import re
+import socket
 import stat
 import tempfile
 import time
@@ -34,6 +35,16 @@ _NOT_ENDED = b"# (the line above was not ended) "
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE | re.ASCII)
 """The form of a host name."""
+_RESERVED = frozenset(
+    {"localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback", "loopback"}
+    | {"ip6-localnet", "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters", "broadcasthost"}
+)
+
+
+def reserved_names() -> frozenset[str]:
+    """Names, in small letters, that lead to this machine or to none in particular, and so never to a worker."""
+    own = socket.gethostname().lower()
+    return _RESERVED | {own, own.partition(".")[0]}
 
 
 class HostsFile:
@@ -103,15 +114,20 @@ class HostsFile:
         return {words[1]: words[0] for words in ours if len(words) == 2 and _is_line(words[1], words[0])}
 
     def names_of_others(self) -> frozenset[str]:
-        """Every name, in small letters, in lines that are not ours. Raises HostsFileUnusable."""
+        """Every name, in small letters, in lines that are not ours, and reserved ones. Raises HostsFileUnusable."""
         with self._opened() as file:
             lines = os.pread(file, os.fstat(file).st_size, 0).split(b"\n")
         others = (line.partition(b"#")[0].split()[1:] for line in lines if not line.endswith((PASSING, OF_WORKERS)))
-        return frozenset(name.decode("utf-8", "replace").lower() for names in others for name in names)
+        return reserved_names().union(name.decode("utf-8", "replace").lower() for names in others for name in names)
 
     def keep(self, addresses: Mapping[str, str]) -> bool:
-        """Like `put`, if that changes anything; returns whether it did. Invalid names and addresses are left out."""
+        """Like `put`, if that changes anything; returns whether it did. Invalid names and addresses are left out, and
+        names of others: a line of ours would lead them elsewhere, too.
+        """
         good = {name: address for name, address in sorted(addresses.items()) if _is_line(name, address)}
+        if good:
+            taken = self.names_of_others()
+            good = {name: address for name, address in good.items() if name.lower() not in taken}
         ours = [f"{address} {name} ".encode() + self._mark for name, address in good.items()]
         with self._opened() as file:
             lines = os.pread(file, os.fstat(file).st_size, 0).split(b"\n")

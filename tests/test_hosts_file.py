@@ -205,3 +205,12 @@ def test_text_after_an_address_makes_no_line_of_its_own(tmp_path: Path) -> None:
     hosts = HostsFile(path, OF_WORKERS)
     assert not hosts.keep({"w1": "fd00::1%x\n6.6.6.6 login.example.org\n#"})
     assert path.read_text() == "127.0.0.1 localhost\n"
+
+
+def test_a_worker_gets_no_name_of_this_machine_or_of_another_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "head.example.org")
+    hosts = HostsFile(path, OF_WORKERS)
+    given = ("localhost", "LocalHost", "master", "head", "head.example.org", "ip6-localhost", "w1")
+    hosts.keep({name: f"10.0.0.{number}" for number, name in enumerate(given)})
+    assert hosts.kept() == {"w1": "10.0.0.6"}
+    assert not hosts.keep({"w1": "10.0.0.6", "localhost": "10.0.0.9"})

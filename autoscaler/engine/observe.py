@@ -29,6 +29,7 @@ from autoscaler.core.readable.screening import readable
 from autoscaler.core.requests.array_timeouts import under
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.foreign_names import ForeignNames
 from autoscaler.engine.spending import SpendingReader
 from autoscaler.engine.steady_clock import SteadyClock
 from autoscaler.errors import NotObservable, ProviderNotObservable
@@ -128,6 +129,7 @@ class Observer:
     _listings: ListingReader = field(default_factory=ListingReader, init=False)
     _shared_listing: SharedListing = field(default_factory=SharedListing, init=False)
     _lookups: DetailLookups = field(default_factory=DetailLookups, init=False)
+    _foreign: ForeignNames = field(default_factory=ForeignNames, init=False)
 
     def observe(self) -> Observation:
         """Observe once. Raises NotObservable if any part cannot be read, or all of it took too long."""
@@ -160,6 +162,7 @@ class Observer:
         fleet = self._fleet(listed, requests, now)
         cluster = cluster_from(outputs, zone=self.zone, now=now)
         fleet = fleet if self.rule_files is None else self.rule_files.sized(fleet)
+        fleet = self._foreign.without(fleet, cluster, memory, policy.master, now)
         fleet = _with_notices(fleet, reported_notices(cluster.hosts, fleet.workers))
         parsed = self.stopwatch()
         if parsed - began > self.stale_after:
