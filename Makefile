@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: docs dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan shape lock clean
+.PHONY: docs words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -84,6 +84,9 @@ docs: setup  ## the site of all pages in build/docs/html: warnings are errors; l
 	@build/docs/venv/bin/python installers/site/spelling.py build/docs/source
 	@build/docs/venv/bin/sphinx-build -W --keep-going -q -c build/docs/source/docs build/docs/source build/docs/html
 	@echo "build/docs/html/index.html"
+
+words:  ## words of the pages that people read: all but decisions and those of tests/
+	@git ls-files '*.md' | grep -v -e ^docs/decisions/ -e ^tests/ | xargs cat | wc -w
 
 units:  ## the units of conf/ are restricted: systemd-analyze security, at most 2.5 of 10
 	@if command -v systemd-analyze >/dev/null; then \

@@ -37,13 +37,14 @@ Every action and every inaction has a reason: a stable code, and a sentence made
 `sge-autoscaler explain JOB` or `explain HOST` prints it with what led to it. Words in braces are facts.
 """
 
-_JSON_HEAD = """# JSON
+_JSON = """# JSON
 
 <!-- Made by `python -m autoscaler.report.pages`; change autoscaler/report/schema.py instead. -->
 
-`sge-autoscaler plan --json` and `once --json` print one document, `schema` 1, described below and as JSON Schema in
-[conf/plan.schema.json](../conf/plan.schema.json). Fields may be added; none is renamed or removed. Durations end in
-`_s` and are seconds, times are ISO 8601 with offset, prices are an hour's.
+`sge-autoscaler plan --json` and `once --json` print one document, `schema` 1.
+[conf/plan.schema.json](../conf/plan.schema.json) describes every field of its parts (Plan, Reason, the actions,
+JobCategory, Worker, Bucket, Timings); the site has them as tables. Fields may be added; none is renamed or removed.
+Durations end in `_s` and are seconds, times are ISO 8601 with offset, prices are an hour's.
 
 The other commands reuse its parts:
 
@@ -182,7 +183,7 @@ def generated(root: Path) -> dict[Path, str]:
     """Every page by its place in a checkout."""
     return {
         root / "docs" / "reasons.md": "\n".join(_reasons()) + "\n",
-        root / "docs" / "json.md": "\n".join(_json()) + "\n",
+        root / "docs" / "json.md": _JSON,
         root / "docs" / "worker-phases.md": "\n".join(_phases()) + "\n",
         root / "conf" / "plan.schema.json": json.dumps(schema.json_schema(), indent=2) + "\n",
     }
@@ -213,8 +214,9 @@ def _reasons() -> Iterator[str]:
             yield f"| `{code.value}` | {_cell(row.sentence)} | {_cell(_remedies(row))} |"
 
 
-def _json() -> Iterator[str]:
-    yield _JSON_HEAD.rstrip()
+def json_parts() -> Iterator[str]:
+    """Every part of a document with its fields, in Markdown: a page of the site."""
+    yield "# JSON, field by field\n\nWhat [conf/plan.schema.json](../../conf/plan.schema.json) says, as tables."
     for part in _PARTS:
         yield from (
             "",

@@ -19,7 +19,7 @@ from installers.site import drawings, reference
 ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _DIAGRAM = re.compile(r"```mermaid\n.*?```", re.DOTALL)
-_ALSO = ("docs/reference/commands", "docs/reference/python", "docs/reference/rest")
+_ALSO = ("docs/reference/commands", "docs/reference/json", "docs/reference/python", "docs/reference/rest")
 
 
 def lay_out(to: Path) -> None:

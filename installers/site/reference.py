@@ -14,6 +14,7 @@ from autoscaler.api.app import make_app
 from autoscaler.api.dependencies import Api
 from autoscaler.commands._reference import all_commands
 from autoscaler.commands.main import NAME, cli
+from autoscaler.report.pages import json_parts
 
 PUBLIC = (
     ("Providers", "autoscaler.providers.interface"),
@@ -31,6 +32,7 @@ def pages() -> dict[str, str]:
     """Path of a page → Markdown."""
     return {
         "docs/reference/commands.md": "\n".join(_commands()) + "\n",
+        "docs/reference/json.md": "\n".join(json_parts()) + "\n",
         "docs/reference/rest.md": "\n".join(_rest(make_app(Api()).openapi())) + "\n",
         "docs/reference/python.md": "\n".join(_python()) + "\n",
     }
