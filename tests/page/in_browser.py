@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -43,16 +44,21 @@ def a_browser(
     scheme: Literal["light", "dark"] = "light",
     scripts: bool = True,
     zone: str = "Europe/Berlin",
-    flags: Sequence[str] = (),
+    within: Sequence[str] = (),
 ) -> Iterator[BrowserContext]:
-    """A window with a profile of its own."""
+    """A window with a profile of its own. `within`: words of a command that starts it, in a network of its own."""
     path = chromium()
-    with TemporaryDirectory(prefix="sge-autoscaler-browser-") as profile, sync_playwright() as playwright:
+    with TemporaryDirectory(prefix="sge-autoscaler-browser-") as folder, sync_playwright() as playwright:
+        if within:
+            starter = Path(folder) / "chromium"
+            starter.write_text(f'#!/bin/sh\nexec {shlex.join((*within, path))} "$@"\n')
+            starter.chmod(0o755)
+            path = str(starter)
         context = playwright.chromium.launch_persistent_context(
-            profile,
+            Path(folder) / "profile",
             executable_path=path,
             headless=True,
-            args=[*FLAGS, *flags],
+            args=FLAGS,
             viewport={"width": size[0], "height": size[1]},
             color_scheme=scheme,
             java_script_enabled=scripts,
