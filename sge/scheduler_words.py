@@ -16,7 +16,7 @@ from autoscaler.process import Runner
 from autoscaler.sge.configuration import run
 from autoscaler.sge.probe_hosts import verdicts
 
-TIMEOUT = 5.0
+TIMEOUT = 3.0
 """Seconds for each command: the pass goes on without an answer."""
 WORDS = 300
 """The most characters of what is told."""
@@ -34,13 +34,16 @@ _OF_PE = re.compile(r"in PE \"")
 
 
 def ask_scheduler(runner: Runner, jobs: Sequence[int], now: float) -> dict[int, SchedulerSays]:
-    """What the scheduler says of each of these jobs. A job about which nothing can be learnt has an answer, too."""
-    ids = ",".join(map(str, jobs))
-    messages = messages_in(_said(runner, "qstat", "-j", ids, "-xml").encode("utf-8", "surrogateescape"))
-    present = verdicts(jobs, _said(runner, "qalter", "-w", "p", ids))
-    empty = verdicts(jobs, _said(runner, "qalter", "-w", "v", ids))
+    """What the scheduler says of each of these jobs. A job about which nothing can be learnt has an answer, too. It is
+    asked about each by itself: one that it judges for a minute must not leave the others without an answer.
+    """
     found = {}
     for job in jobs:
+        messages = messages_in(_said(runner, "qstat", "-j", str(job), "-xml").encode("utf-8", "surrogateescape"))
+        present = verdicts([job], _said(runner, "qalter", "-w", "p", str(job)))
+        # What took too long on the hosts that are there takes as long on empty ones.
+        answered = present[job][0] is not Answer.NONE
+        empty = verdicts([job], _said(runner, "qalter", "-w", "v", str(job)) if answered else "")
         now_, ever = present[job][0], empty[job][0]
         sentences = messages.get(job, []) or [
             part for part in present[job][1].split("; ") if "verification" not in part

@@ -16,13 +16,13 @@ from autoscaler.background import Executor, on_thread
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.core.actions import Disable, Enable, Terminate
 from autoscaler.core.demand.detail_needs import Needs
-from autoscaler.core.demand.unstarted import jobs_to_ask
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.evidence import SchedulerSays
 from autoscaler.core.model.fleet import Bucket, Fleet, Interruption, Order, Worker
 from autoscaler.core.model.memory import Memory, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.request_sets import Requests
+from autoscaler.core.outcome.unstarted_jobs import jobs_to_ask
 from autoscaler.core.outcome.waiting_notes import with_failures
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.screening import readable

@@ -176,6 +176,23 @@ def test_jobs_of_one_owner_that_must_be_looked_up_leave_room_for_those_of_others
     assert (len(wanted), 999 in wanted) == (world.policy.detail_lookups, True)
 
 
+def test_a_job_that_grid_engine_judges_for_too_long_leaves_no_job_of_others_without_an_answer() -> None:
+    """A question about it ends without an answer about any of its jobs."""
+    history = with_owners(
+        a_job(1, slots=64, waited=900.0, owner="eve"),
+        a_job(2, slots=64, owner="ann"),
+        circuit_breaker=CircuitBreaker(),
+    )
+    history.answer = None
+    answered: set[int] = set()
+    for _ in range(8):
+        made = history.observe(31)
+        for action in made.actions:
+            jobs_ = [question.job for question in getattr(action, "questions", ())]
+            answered |= set() if 1 in jobs_ else set(jobs_)
+    assert answered == {2}
+
+
 # -- removals ----------------------------------------------------------------------------------------------------------
 
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.core.demand.categories import category_key
-from autoscaler.core.demand.unstarted import jobs_to_ask
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.demand_vector import ELSEWHERE, Demand, Property
 from autoscaler.core.model.evidence import Evidence, KeptBy, SchedulerSays
 from autoscaler.core.model.memory import Memory, UnstartedJob
 from autoscaler.core.model.reasons import Code
+from autoscaler.core.outcome.unstarted_jobs import jobs_to_ask
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
@@ -79,6 +79,24 @@ def test_few_questions_are_asked_at_a_time() -> None:
     asked = {**notes, 8: replace(notes[8], asked_at=NOW - 10, ask_at=NOW + 290)}
     assert jobs_to_ask(asked, NOW) == ()
     assert jobs_to_ask(asked, NOW + 10) == (7, 6)
+
+
+def test_the_jobs_of_one_owner_keep_no_job_of_another_from_being_asked_about() -> None:
+    """Not even if the scheduler has no answer about any of them, and they have fitted longer."""
+    notes = {job: UnstartedJob(job, "", NOW - 900 + job, NOW - 1, owner="eve") for job in range(1, 50)}
+    notes[99] = UnstartedJob(99, "", NOW - 30, NOW - 1, owner="ann")
+    asked, now = list[int](), NOW
+    while 99 not in asked:
+        asked += jobs_to_ask(notes, now)
+        notes |= {job: replace(notes[job], asked_at=now, ask_at=now + 60) for job in asked}
+        now += 20
+        assert len(asked) <= 4
+
+
+def test_more_unstarted_jobs_of_one_owner_than_are_remembered_leave_room_for_another() -> None:
+    eve = [a_job(number, slots=number, waited=900.0, owner="eve") for number in range(2, 80)]
+    made = plan(a_snapshot(a_host("p1", slots=4000), *eve, a_job(999, owner="ann")))
+    assert 999 in made.memory.unstarted
 
 
 def test_a_job_that_only_these_hosts_keep_from_starting_brings_a_worker() -> None:

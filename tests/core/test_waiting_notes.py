@@ -9,7 +9,7 @@ import pytest
 
 from autoscaler.core.actions import TellWaiting
 from autoscaler.core.model.complexes import runs
-from autoscaler.core.model.memory import Memory, UnsatisfiableNote
+from autoscaler.core.model.memory import Memory, UnsatisfiableNote, WaitingNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.outcome.waiting_notes import (
@@ -17,6 +17,7 @@ from autoscaler.core.outcome.waiting_notes import (
     AT_ONCE,
     LONG,
     MOST,
+    MOST_OF_USER,
     RETRY,
     TEXT_FACTS,
     TOGETHER,
@@ -31,7 +32,7 @@ from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
 from autoscaler.report.reasons.waiting import TEXTS, waiting_text
 from autoscaler.report.wording import facts_of
-from tests.core.building import NOW, a_host, a_snapshot, a_worker, jobs
+from tests.core.building import NOW, a_host, a_job, a_snapshot, a_worker, jobs
 
 CAPPED = because(Code.EXPIRED, lacking=5, fit=0, limit_s=30.0).then(because(Code.CAPPED, cap="max_workers", limit=1))
 LIMIT = because(Code.CAPPED, cap="max_workers")
@@ -281,3 +282,39 @@ def test_the_text_names_the_licence_that_the_cell_lacks_and_not_a_doubt_about_an
 def test_what_keeps_a_proof_back_is_never_the_text() -> None:
     none = because(Code.UNPROVEN).then(because(Code.NO_WORKER_ALLOWED, node_array="execute"))
     assert stable(because(Code.TOO_LARGE_FOR_ONE_HOST).then(none)) == because(Code.TOO_LARGE_FOR_ONE_HOST)
+
+
+def told_at(now: float, world: Snapshot, memory: Memory, verdicts: Sequence[JobCategoryVerdict]) -> WaitingNotes:
+    return tell_waiting(Waiting(world.cluster, memory, verdicts, now, wanted=True, blocked=None, others=frozenset()))
+
+
+def test_one_owner_whose_jobs_each_have_a_text_of_their_own_keeps_no_job_of_another_from_having_one() -> None:
+    """Each command is for one text, and there are two in a pass."""
+    missing = [because(Code.QUEUE_MISSING, what=f"no{number}.q") for number in range(1, 400)]
+    eve = [a_job(number, owner="eve", waited=2 * LONG) for number in range(1, 400)]
+    ann = a_job(999, owner="ann", waited=LONG)
+    verdicts = [
+        JobCategoryVerdict(each.jobs, ("",), each.ask, 1, counted=False, waited=LONG, reason=reason)
+        for each, reason in zip((*eve, ann), (*missing, QUOTA), strict=True)
+    ]
+    world, memory, told = a_snapshot(*eve, ann), Memory(), list[str]()
+    for at in range(3):
+        now = NOW + 10.0 * at
+        made = tell_waiting(
+            Waiting(world.cluster, memory, verdicts, now, wanted=True, blocked=None, others=frozenset())
+        )
+        told += [job for action in made.actions for job in action.jobs]
+        memory = replace(memory, waiting_notes=made.notes, waiting_written_at=now)
+    assert "999" in told
+
+
+def test_one_owner_has_a_part_of_the_jobs_that_have_a_text() -> None:
+    eve, ann = jobs(MOST + 100, owner="eve", waited=2 * LONG), jobs(1, MOST + 200, owner="ann", waited=LONG)
+    memory = Memory(waiting_notes=(WaitingNote(QUOTA, NOW - 60.0, ((1, MOST_OF_USER),)),))
+    verdicts = [
+        JobCategoryVerdict(each.jobs, each.tasks, each.ask, each.count, counted=False, waited=LONG, reason=QUOTA)
+        for each in (eve, ann)
+    ]
+    world = a_snapshot(eve, ann)
+    made = told_at(NOW, world, memory, verdicts)
+    assert [action.jobs for action in made.actions] == [(str(MOST + 200),)]

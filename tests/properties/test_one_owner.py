@@ -1,4 +1,4 @@
-"""What others get does not depend on one hostile owner, whatever that owner submits."""
+"""What others get does not depend on hostile owners, whatever they submit, and if they agree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from autoscaler.core.actions import Hold, Kill, Launch
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.evidence import Answer, Evidence, Finding
-from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import CircuitBreaker, DeadlockAnswer
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -28,8 +28,12 @@ NEXT_PASS = (Code.OLDER_JOBS_FIRST, Code.UNSATISFIABLE_LIMIT, Code.UNSATISFIABLE
 LIMITS = CircuitBreaker(window=120.0, max_launches=20, max_removals=10, max_kills=8)
 
 
+HOSTILE = ("eve", "mal")
+"""Two who agree."""
+
+
 def cannot_start(random: Random, number: int) -> JobCategory:
-    """A job of the hostile owner, which no worker could ever help: too large, held, in error or waiting for others."""
+    """A job of a hostile owner, which no worker could ever help: too large, held, in error or waiting for others."""
     slots = random.choice((64, 100, 1000 + number))
     kind: dict[str, Any] = random.choice(
         (
@@ -39,10 +43,14 @@ def cannot_start(random: Random, number: int) -> JobCategory:
             {"state": "hqw", "dependent": True},
             {"state": "Eqw"},
             {"slots": slots, "queues": (f"no{number}.q",)},
+            {"queues": (f"no{number}.q",)},
+            {"state": "qw", "fault": because(Code.REQUESTS_UNREAD)},
+            {"slots": (100_000, 10_000_000), "pe": "mpi"},
+            {"tasks": "1-75000", "count": 75_000, "queues": ("no.q",)},
             {"hard": {f"x{number}": "1"}},
         )
     )
-    return a_job(number, owner="eve", waited=random.choice((40.0, 5000.0)), **kind)
+    return a_job(number, owner=random.choice(HOSTILE), waited=random.choice((40.0, 5000.0)), **kind)
 
 
 def of_others(random: Random, number: int, never: dict[str, int]) -> JobCategory:
@@ -80,7 +88,7 @@ class Cell:
 
 def a_cell() -> Cell:
     world = a_snapshot(hybrid=True, family="m5", scale_up_batch=5)
-    policy = replace(world.policy, circuit_breaker=LIMITS, deadlock=DeadlockAnswer.KILL)
+    policy = replace(world.policy, circuit_breaker=LIMITS, deadlock=DeadlockAnswer.KILL, job_context=True)
     known = {number: a_job(number, state="hqw", owner=owner) for number, owner in ((1, "ann"), (2, "bob"))}
     return Cell(replace(world, policy=policy), known)
 
@@ -91,7 +99,7 @@ def shown(made: Plan) -> dict[int, tuple[bool, tuple[Code, ...], str]]:
         job: (verdict.counted, tuple(codes(verdict.reason)), text(verdict.reason))
         for verdict in made.job_categories
         for job in verdict.jobs
-        if verdict.ask.owner != "eve"
+        if verdict.ask.owner not in HOSTILE
     }
 
 
@@ -131,15 +139,15 @@ def test_jobs_that_cannot_start_change_nothing_for_others(seed: int) -> None:
 def test_jobs_that_fail_at_once_stop_nothing_for_others(seed: int) -> None:
     """They share slots and limits with others, but each job of others starts, and no array and no launch is stopped."""
     random = Random(seed)
-    world = UnhelpfulLaunches(cause=Cause.NONE, failing=frozenset({"eve"}))
+    world = UnhelpfulLaunches(cause=Cause.NONE, failing=frozenset(HOSTILE))
     own: list[int] = []
     for _ in range(40):
         if random.random() < 0.7:
-            world.ask(random.choice((1, 2, 3, 4)), "eve")
+            world.ask(random.choice((1, 2, 3, 4)), random.choice(HOSTILE))
         if random.random() < 0.3:
             own.append(world.ask(random.choice((1, 2, 3, 4)), random.choice(("ann", "bob"))))
         if random.random() < 0.3:  # deleted as soon as its worker may be there
-            for job in [job for job in world.waiting if world.owners[job] == "eve"]:
+            for job in [job for job in world.waiting if world.owners[job] in HOSTILE]:
                 del world.waiting[job]
         for _ in range(random.randint(1, 4)):
             world.step()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from autoscaler.core.model.evidence import Answer, KeptBy
+from autoscaler.errors import CommandTimedOut
 from autoscaler.process import Completed
 from autoscaler.sge.scheduler_words import ask_scheduler, kept_by_of, messages_in
 
@@ -59,17 +60,33 @@ def test_each_job_has_an_answer_whatever_the_commands_print() -> None:
 
     def runner(argv: Sequence[str], **_: object) -> Completed:
         calls.append(tuple(argv))
-        said = MESSAGES if argv[0] == "qstat" else b"verification: found suitable queue(s)\n" * 2
+        said = MESSAGES if argv[0] == "qstat" else b"verification: found suitable queue(s)\n"
         return Completed(tuple(argv), 0, said, b"", 0.0)
 
     answers = ask_scheduler(runner, (3, 7), NOW)
     assert [answers[job].kept_by for job in (3, 7)] == [KeptBy.HOSTS, KeptBy.NOTHING]
     assert answers[3].said.startswith('cannot run at host "p1"')
     assert calls == [
-        ("qstat", "-j", "3,7", "-xml"), ("qalter", "-w", "p", "3,7"), ("qalter", "-w", "v", "3,7"),
-    ]  # fmt: skip
+        *(("qstat", "-j", "3", "-xml"), ("qalter", "-w", "p", "3"), ("qalter", "-w", "v", "3")),
+        *(("qstat", "-j", "7", "-xml"), ("qalter", "-w", "p", "7"), ("qalter", "-w", "v", "7")),
+    ]
 
     def failing(argv: Sequence[str], **_: object) -> Completed:
         return Completed(tuple(argv), 1, b"", b"error: commlib error", 0.0)
 
     assert ask_scheduler(failing, (3,), NOW)[3].kept_by is KeptBy.UNKNOWN
+
+
+def test_a_job_that_the_scheduler_judges_for_a_minute_leaves_no_other_without_an_answer() -> None:
+    """`-pe mpi 5-9999999` takes it 45 s."""
+    seconds = [0.0]
+
+    def runner(argv: Sequence[str], *, timeout: float, **_: object) -> Completed:
+        if argv[0] == "qalter" and "3" in argv[-1]:
+            seconds[0] += timeout
+            raise CommandTimedOut(f"it did not end within {timeout:g} s and was killed")
+        said = b"" if argv[0] == "qstat" else b"verification: found suitable queue(s)\n"
+        return Completed(tuple(argv), 0, said, b"", 0.0)
+
+    assert ask_scheduler(runner, (3, 7), NOW)[7].kept_by is KeptBy.NOTHING
+    assert seconds[0] <= 3.0

@@ -20,24 +20,11 @@ INTERVALS = 4
 """For this many scheduler intervals a job must have fitted before the scheduler is asked."""
 AT_LEAST = 20.0
 """And for this many seconds: jobs begin to fit before qmaster knows the load of their host."""
-BETWEEN = 20.0
-"""Seconds between two questions."""
-AT_ONCE = 2
-"""The most jobs of one question."""
 
 
 def patience(schedule_interval: float) -> float:
     """For how long a job must have fitted before the scheduler is asked about it."""
     return max(INTERVALS * schedule_interval, AT_LEAST)
-
-
-def jobs_to_ask(unstarted: Mapping[int, UnstartedJob], now: float) -> tuple[int, ...]:
-    """The jobs to ask the scheduler about now, those first that have fitted longest."""
-    last = max((note.asked_at for note in unstarted.values() if note.asked_at is not None), default=None)
-    if last is not None and 0 <= now - last < BETWEEN:
-        return ()
-    due = sorted((note.since, job) for job, note in unstarted.items() if note.ask_at <= now)
-    return tuple(job for _, job in due[:AT_ONCE])
 
 
 def note_of(parts: Iterable[CategoryPart], unstarted: Mapping[int, UnstartedJob]) -> UnstartedJob | None:

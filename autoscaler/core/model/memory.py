@@ -244,6 +244,7 @@ class UnstartedJob:
     said: str = ""
     hosts: tuple[str, ...] = ()
     """Hosts on which it seems to fit and the scheduler does not start it: placement leaves them out."""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

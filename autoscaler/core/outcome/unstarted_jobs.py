@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from autoscaler.core.capacity.forecast import PlacementResult
 from autoscaler.core.demand.eligibility import CategoryPart
+from autoscaler.core.demand.owners import in_turn, owner_of
 from autoscaler.core.demand.unstarted import note_of, patience
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.model.demand_vector import CategoryDemand
@@ -16,14 +18,30 @@ from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.placement import takes_part
 
+BETWEEN = 20.0
+"""Seconds between two questions."""
+AT_ONCE = 2
+"""The most jobs of one question."""
 REMEMBERED = 50
-"""The most jobs that are remembered, one of each job category, those that have fitted longest."""
+"""The most jobs that are remembered, one of each job category: of each owner in turn that which has fitted longest."""
 AGAIN = 300.0
 """Seconds after an answer until the next question about the same job."""
 SOON = 60.0
 """The same after no answer."""
 MOST_HOSTS = 200
 """If a job seems to fit on more hosts than that, and the scheduler starts it on none, one more host is no cure."""
+
+
+def jobs_to_ask(unstarted: Mapping[int, UnstartedJob], now: float) -> tuple[int, ...]:
+    """The jobs to ask the scheduler about now: those that have fitted longest, of the owners whose turn it is."""
+    asked_at = dict[str, float]()
+    for note in unstarted.values():
+        asked_at[note.owner] = max(asked_at.get(note.owner, 0.0), note.asked_at or 0.0)
+    if 0 <= now - max(asked_at.values(), default=0.0) < BETWEEN:
+        return ()
+    due = [note for note in unstarted.values() if note.ask_at <= now]
+    due.sort(key=lambda note: (asked_at[note.owner], note.since, note.job))
+    return tuple(islice(in_turn((note.owner, note.job) for note in due), AT_ONCE))
 
 
 def unstarted_jobs(
@@ -41,7 +59,7 @@ def unstarted_jobs(
             said = says.get(note.job)
             found.append(note if said is None else _answered(note, said, want, there, facts.pass_context.now))
     found.sort(key=lambda note: (note.since, note.job))
-    return {note.job: note for note in found[:REMEMBERED]}
+    return {note.job: note for note in islice(in_turn((note.owner, note) for note in found), REMEMBERED)}
 
 
 def unstarted_reasons(facts: Facts, notes: Mapping[int, UnstartedJob]) -> Mapping[int, Reason]:
@@ -62,7 +80,8 @@ def unstarted_reasons(facts: Facts, notes: Mapping[int, UnstartedJob]) -> Mappin
 
 def _first(parts: Sequence[CategoryPart], facts: Facts) -> UnstartedJob:
     now, first = facts.pass_context.now, parts[0]
-    return UnstartedJob(first.jobs[0], first.tasks[0], now, now + patience(facts.pass_context.schedule_interval))
+    ask_at = now + patience(facts.pass_context.schedule_interval)
+    return UnstartedJob(first.jobs[0], first.tasks[0], now, ask_at, owner=owner_of(first.ask, facts.policy.owner))
 
 
 def _continued(note: UnstartedJob, parts: Sequence[CategoryPart], facts: Facts) -> UnstartedJob | None:

@@ -7,12 +7,14 @@ again later. There are at most two commands a second, because each text is a cha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from types import MappingProxyType
 
 from autoscaler.core.actions import TellWaiting
+from autoscaler.core.demand.owners import in_turn
 from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.model.complexes import runs
 from autoscaler.core.model.memory import Memory, WaitingNote
@@ -33,8 +35,8 @@ jobs waits for `AGAIN`, because the others have the text.
 TOGETHER = 200
 """The most jobs in one command."""
 OVER = because(Code.WAITS_NO_MORE)
-MOST = 10_000
-"""The most jobs that have a text, so that the memory stays small."""
+MOST, MOST_OF_USER = 10_000, 2_500
+"""The most jobs that have a text, so that the memory stays small; and the most of one user, where there are others."""
 
 TEXT_FACTS: Mapping[Code, tuple[str, ...]] = MappingProxyType(
     {
@@ -157,7 +159,7 @@ def tell_waiting(waiting: Waiting) -> WaitingNotes:
         if note.reason != OVER or note.retry_at is not None
     }
     changes = _changes(kept, _reasons_due(waiting, pending), pending, waiting)
-    actions = _actions(changes, waiting)
+    actions = _actions(changes, waiting, _last_written(waiting.cluster, kept) if changes else {})
     by_job = {int(job): action for action in actions for job in action.jobs}
     left = _notes((job, note) for job, note in kept.items() if job not in by_job)
     new = (WaitingNote(action.reason, waiting.now, runs(map(int, action.jobs))) for action in actions)
@@ -221,21 +223,48 @@ def _changes(
             continue
         change = (True, OVER) if text is None else (False, text)
         found.setdefault(change, []).append(job)
-    room = MOST - len(kept)
-    for job in sorted(reasons.keys() - kept.keys())[: max(room, 0)]:
-        found.setdefault((False, reasons[job]), []).append(job)
+    new = reasons.keys() - kept.keys()
+    owners = _owners(waiting.cluster) if new else {}
+    told = Counter(owners[job] for job in kept if job in owners)
+    most = MOST_OF_USER if len(set(owners.values())) > 1 else MOST
+    in_order = islice(in_turn((owners[job], job) for job in sorted(new)), max(MOST - len(kept), 0))
+    for job in in_order:
+        if told[owners[job]] < most:
+            told[owners[job]] += 1
+            found.setdefault((False, reasons[job]), []).append(job)
     return found
 
 
-def _actions(changes: Mapping[tuple[bool, Reason], list[int]], waiting: Waiting) -> tuple[TellWaiting, ...]:
-    """As many commands as allowed now, removals first: a wrong text is worse than a missing one."""
+def _owners(cluster: Cluster) -> dict[int, str]:
+    """The users who own the waiting jobs."""
+    return {job: category.ask.owner for category in cluster.job_categories for job in category.jobs}
+
+
+def _last_written(cluster: Cluster, kept: Mapping[int, WaitingNote]) -> Mapping[int, float]:
+    """By waiting job, when a text for a job of its owner was last written."""
+    owners, last = _owners(cluster), dict[str, float]()
+    for job, note in kept.items():
+        if job in owners:
+            last[owners[job]] = max(last.get(owners[job], 0.0), note.at)
+    return {job: last.get(owner, 0.0) for job, owner in owners.items()}
+
+
+def _actions(
+    changes: Mapping[tuple[bool, Reason], list[int]], waiting: Waiting, last: Mapping[int, float]
+) -> tuple[TellWaiting, ...]:
+    """As many commands as allowed now, removals first: a wrong text is worse than a missing one. Then come the jobs of
+    the owner whose turn is longest ago: one may have a text of its own in every job (a queue that does not exist).
+    """
     if waiting.blocked is not None or not waiting.cluster.context_allowed:
         return ()
     if waiting.now - (waiting.memory.waiting_written_at or 0.0) < PAUSE:
         return ()
     parts = (
         TellWaiting(tuple(map(str, jobs[start : start + TOGETHER])), reason, over)
-        for (over, reason), numbers in sorted(changes.items(), key=lambda change: not change[0][0])
+        for (over, reason), numbers in sorted(
+            changes.items(),
+            key=lambda change: (not change[0][0], min(last.get(job, 0.0) for job in change[1])),
+        )
         for jobs in [sorted(numbers)]
         for start in range(0, len(jobs), TOGETHER)
     )

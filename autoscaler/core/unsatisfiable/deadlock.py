@@ -183,6 +183,8 @@ class _Ledger:
         for entry in wanting:
             if len(chosen) == QUESTIONS:
                 break
+            if not self._may_share_question(first, entry):
+                continue
             if entry.case.one_host != first.case.one_host:
                 continue
             if not first.case.one_host and entry.case.probe_hosts != first.case.probe_hosts:
@@ -201,6 +203,13 @@ class _Ledger:
             now = self._context.now
             self._kept[job] = replace(mark, asked_at=now, asked=mark.asked + 1, last_asked_at=now)
         self._later(wanting, jobs)
+
+    def _may_share_question(self, first: _Entry, entry: _Entry) -> bool:
+        """Whether both may be in one question. If there was no answer about a job, one of another owner may be the
+        cause: Grid Engine judges a job that requests `-pe mpi 5-9999999` for a minute, and then answers about none.
+        """
+        again = [self._kept[each.one.job].asked > 0 for each in (first, entry)]
+        return again == [False, False] or (all(again) and self._owner(first.one) == self._owner(entry.one))
 
     def _owner(self, one: Candidate) -> str:
         return self._context.owner(one.ask)
