@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, NoReturn, Protocol
 
 from autoscaler.errors import CommandNotFound, CommandNotStarted, CommandTimedOut, WriteRefused
+from autoscaler.strict_modes import owner
 
 TERM_GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL for a process group that ran into its timeout."""
@@ -142,9 +143,13 @@ ROOT_DIRECTORY = Path("/")
 
 
 def python_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a Python child, in which PYTHONPATH names no current directory."""
+    """The environment for a Python child, in which PYTHONPATH names no current directory. Of a home that is not ours
+    (`sudo -E`) it imports no packages.
+    """
     parts = [part for part in environ.get("PYTHONPATH", "").split(os.pathsep) if Path(part).is_absolute()]
     others = {name: value for name, value in environ.items() if name != "PYTHONPATH"}
+    if (home := environ.get("HOME")) and owner(Path(home)) != os.geteuid():
+        others["PYTHONNOUSERSITE"] = "1"
     return others | ({"PYTHONPATH": os.pathsep.join(parts)} if parts else {})
 
 

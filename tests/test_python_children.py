@@ -152,3 +152,34 @@ def test_the_console_script_is_the_one_of_the_work_tree() -> None:
 def test_absolute_parts_of_pythonpath_are_kept() -> None:
     assert python_environment({"PYTHONPATH": "/a:/b"}) == {"PYTHONPATH": "/a:/b"}
     assert python_environment({"PYTHONPATH": ":"}) == {}
+
+
+@pytest.fixture
+def home_of_another(tmp_path: Path) -> Path:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make another user's directory")
+    made = tmp_path / "home"
+    made.mkdir()
+    os.chown(made, 1, -1)
+    return made
+
+
+def test_the_console_script_imports_no_packages_below_the_home_of_another_user(
+    home_of_another: Path, tmp_path: Path
+) -> None:
+    """`sudo -E` keeps HOME, and Python runs every .pth file below it that is among a user's own packages."""
+    (tmp_path / "sge-autoscaler").write_bytes(SCRIPT.read_bytes())
+    (tmp_path / "python3").write_text("#!/bin/sh\necho ${PYTHONNOUSERSITE-}\n")
+    for file in ("sge-autoscaler", "python3"):
+        (tmp_path / file).chmod(0o755)
+
+    def started(home: Path) -> str:
+        environ = {"PATH": os.defpath, "HOME": str(home)}
+        return subprocess.run([tmp_path / "sge-autoscaler"], env=environ, capture_output=True, text=True).stdout
+
+    assert [started(home).strip() for home in (home_of_another, tmp_path)] == ["1", ""]
+
+
+def test_a_child_imports_no_packages_below_the_home_of_another_user(home_of_another: Path, tmp_path: Path) -> None:
+    found = [python_environment({"HOME": str(home)}) for home in (home_of_another, tmp_path)]
+    assert [each.get("PYTHONNOUSERSITE") for each in found] == ["1", None]

@@ -108,7 +108,8 @@ def machine(tmp_path: Path) -> Machine:
     made.add("apt-get", "exit 100\n")
     made.add("id", "echo 0\n")
     made.add("python3.11", PYTHON)
-    for name in ("bin/setup", "setup.cfg", "pyproject.toml", "requirements/run.txt", "requirements/dev.txt"):
+    copied = ("bin/setup", "bin/sge-autoscaler", "setup.cfg", "pyproject.toml", "requirements/run.txt")
+    for name in (*copied, "requirements/dev.txt"):
         (made.checkout / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, made.checkout / name)
     (made.checkout / "bin/vendored").write_text('#!/bin/sh\necho vendored >>"$CALLS"\n')
@@ -371,6 +372,15 @@ def test_requirements_are_installed_with_hashes(machine: Machine) -> None:
     machine.set_up()
     calls = [call for call in machine.calls("python3.11") if "requirements/dev.txt" in call]
     assert ["--require-hashes" in call for call in calls] == [True]
+
+
+def test_a_changed_console_script_is_installed(machine: Machine) -> None:
+    machine.set_up()
+    before = len(machine.calls("python3.11"))
+    with (machine.checkout / "bin/sge-autoscaler").open("a") as script:
+        script.write("# changed\n")
+    machine.set_up()
+    assert len(machine.calls("python3.11")) > before
 
 
 def test_a_changed_requirement_is_installed(machine: Machine) -> None:
