@@ -15,6 +15,7 @@ import pytest
 
 from autoscaler.answer_client import ServiceAddress
 from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import drop_exposed_temporary_directory
 from autoscaler.commands.top import acting
 from autoscaler.engine.deliver import Message
 from autoscaler.engine.notifications import call
@@ -183,3 +184,17 @@ def test_the_console_script_imports_no_packages_below_the_home_of_another_user(
 def test_a_child_imports_no_packages_below_the_home_of_another_user(home_of_another: Path, tmp_path: Path) -> None:
     found = [python_environment({"HOME": str(home)}) for home in (home_of_another, tmp_path)]
     assert [each.get("PYTHONNOUSERSITE") for each in found] == ["1", None]
+
+
+def test_no_temporary_file_is_made_where_another_user_could_exchange_it(home_of_another: Path, tmp_path: Path) -> None:
+    """What `qconf` is given is written into such a file first."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    environ = {"TMPDIR": str(home_of_another), "TEMP": str(shared), "TMP": str(tmp_path), "HOME": "/"}
+    drop_exposed_temporary_directory(environ)
+    assert environ == {"TMP": str(tmp_path), "HOME": "/"}
+    shared.chmod(0o1777)  # as /tmp
+    environ = {"TMPDIR": str(shared)}
+    drop_exposed_temporary_directory(environ)
+    assert environ == {"TMPDIR": str(shared)}

@@ -13,7 +13,7 @@ import importlib
 import os
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 
 import click
@@ -22,6 +22,7 @@ from autoscaler import CONFIG_ENV, commands
 from autoscaler.commands._output import echo
 from autoscaler.errors import MAKE_ROOM, NO_ROOM, WRITABLE, AutoscalerError, StateNotKept
 from autoscaler.garbage import collect_rarely
+from autoscaler.strict_modes import exposure
 
 NAME = "sge-autoscaler"
 INTERRUPTED = 130
@@ -129,10 +130,20 @@ def cli(context: click.Context, config: Path | None) -> None:
         become_owner_of_state(context.obj)
 
 
+def drop_exposed_temporary_directory(environ: MutableMapping[str, str]) -> None:
+    """Make temporary files in /tmp if those whom `TMPDIR` leads to (`sudo -E` keeps it) could exchange them: a file for
+    `qconf` would then be theirs.
+    """
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        if (place := environ.get(name)) and exposure(Path(place)) is not None:
+            del environ[name]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; the only place where errors become exit codes."""
     collect_rarely()
     os.umask(os.umask(0o077) | 0o022)  # a service or container without one would make files that everybody may write
+    drop_exposed_temporary_directory(os.environ)
     try:
         result = cli.main(args=None if arguments is None else list(arguments), prog_name=NAME, standalone_mode=False)
         return result if isinstance(result, int) else 0
