@@ -6,9 +6,11 @@ import contextlib
 import json
 import os
 import pwd
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from importlib import metadata
 from pathlib import Path
 
 import click
@@ -85,6 +87,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         *notification_findings(invocation),
         *context_findings(invocation, facts.configuration),
         *program_findings(invocation.runner),
+        *name_findings(),
         *network_findings(invocation),
         *provider_findings(invocation),
         *type_findings(invocation),
@@ -224,6 +227,23 @@ def program_findings(runner: Runner) -> tuple[Finding, ...]:
         return (Finding("program", Level.OK, f"the account {ACCOUNT} can read it"),)
     found, _, remedy = cannot_read(ACCOUNT, closed).partition(": ")
     return (Finding("program", Level.FAIL, found, remedy),)
+
+
+def name_findings() -> tuple[Finding, ...]:
+    """Whether another installed package has our import name: each of the two overwrites files of the other."""
+    ours = "sge-autoscaler"
+    others = sorted(
+        {
+            canonical
+            for each in metadata.packages_distributions().get("autoscaler", ())
+            if (canonical := re.sub(r"[-_.]+", "-", each).lower()) != ours
+        }
+    )
+    if not others:
+        return ()
+    problem = f"{', '.join(others)} is installed in the same environment and has the import name `autoscaler`, too"
+    remedy = f"`pip uninstall {others[0]}`, then install {ours} again; or give one of them an environment of its own"
+    return (Finding("import name", Level.FAIL, problem, remedy),)
 
 
 def type_findings(invocation: Invocation) -> tuple[Finding, ...]:

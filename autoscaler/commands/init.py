@@ -14,6 +14,7 @@ import click
 
 from autoscaler.commands._output import echo, json_option, print_result
 from autoscaler.commands._settings_file import Question, next_command, write_settings
+from autoscaler.commands._undo import made_file, take_back
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.boot_script import WITH_METADATA
 from autoscaler.errors import GridEngineRefused
@@ -22,6 +23,7 @@ from autoscaler.settings import Settings, this_machine
 from autoscaler.sge import jsv_setup
 from autoscaler.sge.admin import Administrator
 from autoscaler.sge.prepare import Difference, Preparation, carry_out, differences, read_present
+from autoscaler.sge.undo import remember
 
 UNPREPARED = 1
 
@@ -41,6 +43,7 @@ UNPREPARED = 1
     default=None,
     help="Whether Grid Engine refuses jobs that can never run, at submission, by a server-side JSV.",
 )
+@click.option("--undo", "undone", is_flag=True, help="Take back what `init` made, as far as it is still as it made it.")
 @click.option(
     "--settings",
     "file",
@@ -60,6 +63,7 @@ def command(
     yes: bool,
     applied: tuple[str, ...],
     verifier: bool | None,
+    undone: bool,
     as_json: bool,
     file: Path | None,
     **answers: str | int | None,
@@ -71,6 +75,9 @@ def command(
 
     With --jsv it also sets up a verifier of submissions; it replaces a verifier of your own only with --apply jsv.
     --no-jsv removes our verifier, restores the former configuration, and does nothing else.
+
+    With --undo it deletes the objects that it created and restores those that it changed. What somebody changed since
+    is left alone; while workers are there, nothing is taken back.
 
     With --settings it writes a settings file instead. It asks for what no option says, and with --yes takes what it
     found.
@@ -85,6 +92,10 @@ def command(
     administrator = Administrator(invocation.runner)
     saved = invocation.state_directory / "init" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     place = verifier_place(invocation)
+    if undone:
+        if applied or verifier is not None:
+            raise click.UsageError("--undo goes with --yes and --json only")
+        return take_back(administrator, invocation.state_directory, yes=yes, as_json=as_json)
     if verifier is False:
         return _withdraw(administrator, place, saved, as_json=as_json)
     needed = preparations(invocation.settings, invocation.cell.master, this_machine(invocation.environ).cores)
@@ -106,6 +117,7 @@ def command(
                 jsv_setup.install(administrator, place, archive(), saved)
             else:
                 _carry_out(administrator, difference, saved)
+                remember(administrator, difference, made_file(invocation.state_directory))
             done.append(difference)
             if not as_json:
                 echo(f"{'created' if difference.missing else 'changed'}: {difference.kind} {difference.name}")

@@ -79,3 +79,15 @@ def test_doctor_reports_whether_the_account_of_the_unit_can_read_the_program(
 
 def test_every_program_file_that_is_checked_exists() -> None:
     assert [path for path in program_files() if not Path(path).exists()] == []
+
+
+def test_another_distribution_with_our_import_name_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor.name_findings() == ()
+    other = tmp_path / "autoscaler-1.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: autoscaler\nVersion: 1.0\n")
+    (other / "RECORD").write_text("autoscaler/__init__.py,,\nautoscaler-1.0.dist-info/METADATA,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = doctor.name_findings()
+    assert (found.level, found.found[:10]) == (Level.FAIL, "autoscaler")
+    assert "pip uninstall autoscaler" in found.remedy

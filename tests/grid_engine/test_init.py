@@ -11,6 +11,7 @@ import pytest
 
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed
+from tests.grid_engine.test_leaving import configuration
 
 COMMAND = (sys.executable, "-m", "autoscaler.commands.main", "init")
 
@@ -72,3 +73,38 @@ def test_an_existing_queue_is_changed_only_by_name_and_saved_before(bare_cell: C
 
 def test_a_name_that_is_not_prepared_is_a_usage_error(bare_cell: Cell, tmp_path: Path) -> None:
     assert init(bare_cell, tmp_path, "--apply", "nope").returncode == 2
+
+
+# -- undo --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_init_made_is_taken_back_to_the_byte(bare_cell: Cell, tmp_path: Path) -> None:
+    before = configuration(bare_cell)
+    assert init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="2").returncode == 0
+    assert init(bare_cell, tmp_path, "--apply", "main.q", CP_CAP_SGE_MASTER_CORES="3").returncode == 0
+    assert configuration(bare_cell) != before
+    taken_back = init(bare_cell, tmp_path, "--undo", "--yes")
+    assert (taken_back.returncode, configuration(bare_cell)) == (0, before), taken_back.stdout.decode()
+    again = init(bare_cell, tmp_path, "--undo", "--yes")
+    assert (again.returncode, b"nothing to do" in again.stdout) == (0, True)
+
+
+def test_what_was_there_before_or_was_changed_since_is_left_alone(bare_cell: Cell, tmp_path: Path) -> None:
+    bare_cell.out("qconf", "-as", "master")
+    init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="0")
+    bare_cell.out("qconf", "-mattr", "pe", "slots", "7", "mpi")
+    document = json.loads(init(bare_cell, tmp_path, "--undo", "--yes", "--json").stdout)
+    assert [(each["name"], each["why"]) for each in document["left"]] == [("mpi", "it was changed since")]
+    assert "main.q" in {each["name"] for each in document["undone"]}
+    assert bare_cell.out("qconf", "-ss").strip() == "master"
+    assert "slots              7" in bare_cell.out("qconf", "-sp", "mpi")
+
+
+def test_nothing_is_taken_back_without_a_yes_or_while_workers_are_there(bare_cell: Cell, tmp_path: Path) -> None:
+    init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="0")
+    assert init(bare_cell, tmp_path, "--undo").returncode == 1
+    bare_cell.out("qconf", "-ah", "ip-10-1-0-9")
+    bare_cell.out("qconf", "-aattr", "hostgroup", "hostlist", "ip-10-1-0-9", "@allhosts")
+    before = configuration(bare_cell)
+    refused = init(bare_cell, tmp_path, "--undo", "--yes")
+    assert (refused.returncode, b"stop --now" in refused.stdout, configuration(bare_cell)) == (1, True, before)

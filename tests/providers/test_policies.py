@@ -8,6 +8,7 @@ those tests never make would not be checked.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -136,6 +137,69 @@ def test_the_page_of_cyclecloud_lists_exactly_the_calls_of_the_code() -> None:
     )
     assert set(re.findall(r"^\| `([A-Z]+ [^`]+)` \|", section, re.M)) == made
     assert len(made) > 8
+
+
+def listed(provider: str) -> set[str]:
+    """The calls of the file for administrators who automate."""
+    document = json.loads((ROOT / "conf" / provider / "calls.json").read_text("utf-8"))
+    assert all(each["for"] for each in document["calls"])
+    return {f"{each['method']} {each['path']}" for each in document["calls"]}
+
+
+def test_the_file_of_calls_of_cyclecloud_is_that_of_the_code() -> None:
+    called = {f"{method} {path}" for method, path in rest_calls()}
+    assert listed("cyclecloud") == {each.replace("VERB", verb) for each in called for verb in verbs()}
+
+
+# -- Cloud Pipeline ----------------------------------------------------------------------------------------------------
+
+OF_METHODS = {"get": "GET", "post": "POST", "pages": "POST"}
+
+
+def calls_to_the_platform() -> Iterator[str]:
+    """Method and path of every call to `api`, also where the path is a variable of its function."""
+    yield "GET user/token"  # by `Api` itself
+    for path in sorted((PROVIDERS / "cloud_pipeline").glob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            named = dict(_assigned(function))
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call) and re.fullmatch(
+                    r"(?:self\.)?_?api\.(?:get|post|pages)", ast.unparse(node.func)
+                ):
+                    assert isinstance(node.func, ast.Attribute)
+                    where = node.args[0]
+                    yield f"{OF_METHODS[node.func.attr]} {_platform_path(named.get(ast.unparse(where), where))}"
+
+
+def _assigned(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
+    """Variables with what they are set to, also several in one line."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            match node.targets[0], node.value:
+                case ast.Tuple(elts=names), ast.Tuple(elts=values):
+                    yield from zip(map(ast.unparse, names), values, strict=True)
+                case name, value:
+                    yield ast.unparse(name), value
+
+
+def _platform_path(where: ast.expr) -> str:
+    match where:
+        case ast.Constant(value=str(path)):
+            return path
+        case ast.JoinedStr(values=[ast.Constant(value=str(path)), _]):
+            return f"{path}NAME"
+        case ast.Call(func=ast.Name(id="run_path"), args=[ast.Constant(value=str(first)), _]):
+            return f"run/{first}/RUN"
+        case ast.Call(func=ast.Name(id="run_path"), args=[_, *rest]):
+            return "/".join(("run", "RUN", *(str(ast.literal_eval(each)) for each in rest)))
+        case _:
+            raise AssertionError(ast.unparse(where))
+
+
+def test_the_file_of_calls_of_cloud_pipeline_is_that_of_the_code() -> None:
+    assert listed("cloud_pipeline") == set(calls_to_the_platform())
 
 
 # -- Azure -------------------------------------------------------------------------------------------------------------
