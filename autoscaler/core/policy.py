@@ -36,6 +36,8 @@ class Limits:
     total_price_per_hour: float | None = None
     currency: str = "USD"
     """Currency of both prices."""
+    of: str | None = None
+    """The node array whose own limits these are, where several have some: reasons name it."""
 
     @property
     def cap_price(self) -> bool:

@@ -113,7 +113,8 @@ class Settings:
         own = {
             "queues": tuple(queue_policy(queue, suffix) for suffix, queue in self.queues.items()),
             "node_arrays": tuple(
-                node_array_policy(queue, suffix, process, currency) for suffix, queue in self.queues.items()
+                node_array_policy(queue, suffix, process, currency, several=len(self.queues) > 1)
+                for suffix, queue in self.queues.items()
             ),
             "master": master,
             "host_names": HOST_NAMES.get(process.provider or "local", ()),

@@ -51,9 +51,12 @@ def queue_policy(queue: QueueSettings, suffix: str) -> QueuePolicy:
     return QueuePolicy(**(of_one_name(queue, QueuePolicy) | own))
 
 
-def node_array_policy(queue: QueueSettings, suffix: str, process: Process, currency: str = "USD") -> NodeArrayPolicy:
+def node_array_policy(
+    queue: QueueSettings, suffix: str, process: Process, currency: str = "USD", *, several: bool = False
+) -> NodeArrayPolicy:
+    """`several`: whether other queues have node arrays, too."""
     watched = {"max_workers": 0, "min_workers": 0} if queue.watch_only else {"max_workers": queue.workers}
-    of_all = {**watched, "currency": currency}
+    of_all = {**watched, "currency": currency, "of": array_name(suffix) if several else None}
     own = {
         "name": array_name(suffix),
         "instance_type": queue.instance_type or "",

@@ -10,7 +10,7 @@ import pytest
 
 from autoscaler.core.actions import Launch
 from autoscaler.core.facts.prospects import prospects
-from autoscaler.core.limits.limits import Usage, most_of
+from autoscaler.core.limits.limits import Usage, most_of, room_for
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, because
@@ -172,3 +172,9 @@ def test_another_queue_does_not_use_the_capacity_freed_by_a_swap() -> None:
     swaps = SwapPlan(replacements={"execute": a_replacement(("m5.large", PriceType.ON_DEMAND), total=3, before=3)})
     assert launch_all(needs, a_context(policy), usage, swaps, None).launches == ()
     assert launch_all(needs, a_context(policy), usage, SwapPlan(), None).launches != ()
+
+
+def test_a_cap_of_one_of_several_node_arrays_names_it() -> None:
+    room = room_for(a_bucket(), Limits(max_workers=8, of="execute_1"), Usage(8))
+    assert (room.count, text(room.cap)) == (0, "capped by max_workers (8) of execute_1")
+    assert text(room_for(a_bucket(), Limits(max_workers=8), Usage(8)).cap) == "capped by max_workers (8)"

@@ -41,7 +41,7 @@ WITHOUT_SETTING: Mapping[type[Any], Mapping[str, str]] = MappingProxyType(
             "queue_values": "the queue itself sets it (core/placement/queue_instances.py)",
             "rules": "the file of rules sets it",
         },
-        Limits: {"max_workers": DERIVED, "max_own_workers": REQUEST, "max_own_cores": REQUEST},
+        Limits: {"max_workers": DERIVED, "of": DERIVED, "max_own_workers": REQUEST, "max_own_cores": REQUEST},
         Policy: {
             **dict.fromkeys(("queues", "node_arrays", "circuit_breaker", "host_names"), DERIVED),
             "master": "Grid Engine's name of the host",

@@ -142,14 +142,12 @@ class Room:
 
 def room_for(bucket: Bucket, limits: Limits, usage: Usage) -> Room:
     """How many more workers of this bucket the limits allow."""
-    rooms = [
-        Room(limits.max_workers - usage.workers, because(Code.CAPPED, cap="max_workers", limit=limits.max_workers))
-    ]
+    rooms = [Room(limits.max_workers - usage.workers, _own_cap("max_workers", limits.max_workers, limits))]
     if limits.max_cores is not None:
         left = (limits.max_cores - usage.cores) // bucket.type.vcpus
-        rooms.append(Room(left, because(Code.CAPPED, cap="max_cores", limit=limits.max_cores)))
+        rooms.append(Room(left, _own_cap("max_cores", limits.max_cores, limits)))
     if limits.max_price_per_hour is not None:
-        cap = _price_cap("max_price_per_hour", limits.max_price_per_hour, limits)
+        cap = _own_cap("max_price_per_hour", limits.max_price_per_hour, limits, limits.currency)
         rooms.append(_room_for_price(bucket, limits.max_price_per_hour, usage.price_per_hour, cap))
     if limits.max_own_workers is not None:
         cap = because(Code.CAPPED, cap="MaxCount", limit=limits.max_own_workers)
@@ -173,6 +171,13 @@ def _rooms_in_total(bucket: Bucket, limits: Limits, usage: Usage) -> Iterator[Ro
     if limits.total_price_per_hour is not None:
         cap = _price_cap("total_price_per_hour", limits.total_price_per_hour, limits)
         yield _room_for_price(bucket, limits.total_price_per_hour, usage.total_price_per_hour, cap)
+
+
+def _own_cap(name: str, limit: float, limits: Limits, currency: str | None = None) -> Reason:
+    """A limit of one node array, with the array's name where others have limits of their own."""
+    if limits.of is None:
+        return because(Code.CAPPED, cap=name, limit=limit, **({"currency": currency} if currency else {}))
+    return because(Code.CAPPED, cap=name, limit=limit, currency=currency, node_array=limits.of)
 
 
 def _price_cap(name: str, limit: float, limits: Limits) -> Reason:
@@ -213,5 +218,5 @@ def launches_left(limits: Limits, launches: Sequence[Event], family: str, now: f
     recent = [event for event in launches if now - event.at < HOUR and (event.family or event.node_array) == family]
     # A launch that brought nothing may have been given up without an answer: it counts as the most that it may bring.
     done = sum(event.launched or event.count for event in recent)
-    cap = because(Code.CAPPED, cap="max_launches_per_hour", limit=limits.max_launches_per_hour)
+    cap = _own_cap("max_launches_per_hour", limits.max_launches_per_hour, limits)
     return Room(max(limits.max_launches_per_hour - done, 0), cap)

@@ -136,7 +136,8 @@ def _limited(observed: Observed, _: NotificationContext) -> Iterator[Cause]:
         if category.counted and reason.trail and not alike:
             trail, cause = reason.trail, cause_of(reason)
             if cause.code is Code.CAPPED:
-                caps[str(cause["cap"])] = cause
+                array = dict(cause.facts).get("node_array")
+                caps[f"{cause['cap']} of {array}" if array else str(cause["cap"])] = cause
     for name, cap in caps.items():
         yield Cause(name, cap)
 

@@ -35,7 +35,7 @@ ROWS = {
         owner_remedy="Ask an administrator.",
     ),
     Code.CAPPED: ReasonRow(
-        "capped by {cap} ({limit}[ {currency} an hour])",
+        "capped by {cap} ({limit}[ {currency} an hour])[ of {node_array}]",
         short="capped by {cap}",
         remedy="Raise the cap that is named: `max_workers` is `CP_CAP_AUTOSCALE_WORKERS`, `max_…` is "
         "`CP_CAP_AUTOSCALE_MAX_…`, `total_…` of the whole cell is `CP_CAP_AUTOSCALE_TOTAL_…`; `availability` is the "
