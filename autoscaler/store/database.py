@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from autoscaler.errors import SettingsError, StateNotKept, StateReplaced
-from autoscaler.store.state_place import remedy_of
+from autoscaler.store.state_place import OTHER_TABLES, remedy_of
 
 BUSY_TIMEOUT_MS = 10_000
 """Milliseconds that one process waits while another commits: far longer than any transaction of ours."""
@@ -246,9 +246,11 @@ class Database:
             # Python reports a full disk as OperationalError, a broken file as plain DatabaseError.
             if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
                 raise  # a broken constraint or a wrong call is a defect of ours
+            remedy = remedy_of(self._path, error)
+            what = "used" if remedy is OTHER_TABLES else "written"
             raise StateNotKept(
-                f"the state in {self._path or 'memory'} cannot be written: {error}; no action begins that is "
-                f"not journalled; {remedy_of(self._path, error)}"
+                f"the state in {self._path or 'memory'} cannot be {what}: {error}; no action begins that is "
+                f"not journalled; {remedy}"
             ) from error
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:

@@ -1,10 +1,13 @@
-"""What is wrong with the place of our state, and what a person does about it: full, read-only, damaged."""
+"""What is wrong with the place of our state, and what a person does about it: full, read-only, damaged, or of
+another form.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import re
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +20,13 @@ DAMAGED = (
     "the file is damaged: move it away with those beside it (`-wal`, `-shm`), and a new one is made: workers are found "
     "again by their tag, but history, costs, requests and pauses are lost"
 )
+OTHER_TABLES = (
+    "its tables are not those of this version, though its number of the version is: another program or a person changed "
+    "them; put a copy from before that in its place, or move the file away with those beside it (`-wal`, `-shm`), and a "
+    "new one is made: workers are found again by their tag, but history, costs, requests and pauses are lost"
+)
 EXAMINE = "examine the disk (`dmesg`)"
+_OTHER_TABLES = re.compile(r"no such (table|column)|has no column named")
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 
 
@@ -36,6 +45,8 @@ def remedy_of(path: Path | None, error: Exception) -> str:
         return DAMAGED
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return "another process holds it: end that one, or try again"
+    if code == sqlite3.SQLITE_ERROR and _OTHER_TABLES.search(str(error)):
+        return OTHER_TABLES
     if number == errno.EROFS or (path is not None and _read_only(path)):
         return WRITABLE
     if number in _FULL or code == sqlite3.SQLITE_FULL or (path is not None and _free(path) < LITTLE):

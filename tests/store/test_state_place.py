@@ -5,9 +5,11 @@ removed under a running service is written anew.
 from __future__ import annotations
 
 import configparser
+import contextlib
 import errno
 import os
 import shutil
+import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -192,3 +194,16 @@ def test_a_file_that_cannot_be_written_anew_is_told(path: Path, monkeypatch: pyt
     store.memory.save(Memory(passes=8), 3.0)
     store.close()
     assert kept_passes(path) == 8
+
+
+@pytest.mark.parametrize("change", ("ALTER TABLE passes RENAME COLUMN at TO moment", "DROP TABLE passes"))
+def test_a_file_with_other_tables_is_no_fault_of_the_disk(path: Path, change: str) -> None:
+    kept(path).close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(change)
+        connection.commit()
+    store = Store.open(path)
+    with pytest.raises(StateNotKept, match="cannot be used: .*its tables are not those of this version") as raised:
+        store.history.add_pass(1, 1.0, "pass 1", {})
+    assert "dmesg" not in str(raised.value)
+    store.close()
