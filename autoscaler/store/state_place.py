@@ -21,9 +21,9 @@ DAMAGED = (
     "again by their tag, but history, costs, requests and pauses are lost"
 )
 OTHER_TABLES = (
-    "its tables are not those of this version, though its number of the version is: another program or a person changed "
-    "them; put a copy from before that in its place, or move the file away with those beside it (`-wal`, `-shm`), and a "
-    "new one is made: workers are found again by their tag, but history, costs, requests and pauses are lost"
+    "its tables are not those of this version, though it has its number: another program or a person changed them; put "
+    "a copy from before that in its place, or move the file away with those beside it (`-wal`, `-shm`), and a new one "
+    "is made: workers are found again by their tag, but history, costs, requests and pauses are lost"
 )
 EXAMINE = "examine the disk (`dmesg`)"
 _OTHER_TABLES = re.compile(r"no such (table|column)|has no column named")

@@ -34,6 +34,8 @@ NOTICE_MARGIN = 30.0
 """Seconds after which what was read may not be acted on."""
 _PARTS = frozenset({"qstat", "qhost", "workers", "buckets"})
 _OBSERVATIONS_KEPT = 200
+TOGETHER = 60.0
+"""Seconds between the beginnings of two silences that may have one cause."""
 
 
 @dataclass
@@ -84,6 +86,8 @@ class Rules:
         """Of this pass."""
         self.observed_at = world.clock.now
         self.silent_for: dict[str, float] = {}
+        self.vouched_for: dict[str, float] = {}
+        """Seconds for which, without a break, another worker of its zone reported and none fell silent with it."""
         """By host: for how long every good observation has found it silent."""
         self.made_for: dict[str, str] = {}
         """By execution host: the machine that it was made an execution host for."""
@@ -156,6 +160,9 @@ class Rules:
         cell, gap = self.world.cell, min(observation.began - self.observed_at, LONGEST_GAP)
         silent = observation.silent | (self.silent_for.keys() & cell.hosts.keys() if observation.guessed else set())
         self.silent_for = {name: self.silent_for[name] + gap if name in self.silent_for else 0.0 for name in silent}
+        self.vouched_for = {
+            name: self.vouched_for.get(name, 0.0) + gap if self._somebody_vouches_for(name) else 0.0 for name in silent
+        }
         self.groups.decides(gap)
         self.observed_at = observation.began
         for name in cell.hosts:
@@ -270,14 +277,33 @@ class Rules:
                 self.breaks(1, f"terminates {worker_id}, which still is an execution host")
 
     def _may_be_fenced(self, machine: Machine) -> bool:
-        """Silent for too long; or about to be taken by its cloud, with nothing on it that may not start again."""
-        world, name = self.world, machine.name
-        if self.silent_for.get(name, 0.0) >= world.policy.silence_timeout:
+        """Silent for too long while another worker of its zone reports (decision 61), or drained by a person; or about
+        to be taken by its cloud, with nothing on it that may not start again.
+        """
+        world, name, limit = self.world, machine.name, self.world.policy.silence_timeout
+        drained = name in world.drained or machine.id in world.drained
+        if self.vouched_for.get(name, 0.0) >= limit or (drained and self.silent_for.get(name, 0.0) >= limit):
             return True
         notice = world.interruption_of(machine)
         runs = [(job, run) for job, run in world.cell.runs if name in run.hosts]
         again = all(job.rerun and self._living(run) <= {name} for job, run in runs) and name not in world.cell.reserved
         return notice is not None and world.clock.now >= notice.at - NOTICE_MARGIN and again
+
+    def _somebody_vouches_for(self, name: str) -> bool:
+        """Whether another worker of its zone reports, and none of them fell silent at about the same time."""
+        machine = self.world.machine_of(name)
+        if machine is None:
+            return True  # its cloud no longer has it
+        zone = machine.bucket.key.zone
+        others = [
+            other.name
+            for other in self.world.ours
+            if other.ended_at is None and other.name in self.world.cell.hosts and other.name != name
+            if other.bucket.key.zone == zone
+        ]
+        began = self.silent_for[name]
+        together = any(abs(self.silent_for[other] - began) < TOGETHER for other in others if other in self.silent_for)
+        return not together and any(other not in self.silent_for for other in others)
 
     def _living(self, run: Run) -> set[str]:
         """Its hosts whose machines are not gone."""

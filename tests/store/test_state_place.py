@@ -203,7 +203,7 @@ def test_a_file_with_other_tables_is_no_fault_of_the_disk(path: Path, change: st
         connection.execute(change)
         connection.commit()
     store = Store.open(path)
-    with pytest.raises(StateNotKept, match="cannot be used: .*its tables are not those of this version") as raised:
+    with pytest.raises(StateNotKept, match=r"cannot be used: .*its tables are not those of this version") as raised:
         store.history.add_pass(1, 1.0, "pass 1", {})
     assert "dmesg" not in str(raised.value)
     store.close()

@@ -35,6 +35,7 @@ from autoscaler.core.limits.budgets import no_launches, only_cheapest, over_budg
 from autoscaler.core.limits.circuit_breaker import slowed_owners
 from autoscaler.core.limits.launched import settled
 from autoscaler.core.limits.limits import Usage
+from autoscaler.core.limits.lost_state import wait_for_listings
 from autoscaler.core.limits.unanswered_orders import taken, throttled
 from autoscaler.core.limits.unhelped_demand import UnhelpedDemand, unhelped_demand
 from autoscaler.core.model.demand_vector import CategoryDemand
@@ -107,8 +108,12 @@ class Facts:
 
     @property
     def blocked(self) -> Reason | None:
-        """Why nothing may be launched at all: a pause, the circuit breaker, a `stop`, or the cell's budget is spent."""
-        return self.pass_context.paused or self.pass_context.stopping or self.budget_spent
+        """Why nothing may be launched at all: a pause, the circuit breaker, a `stop`, a spent budget of the cell, or a
+        state that was lost a moment ago.
+        """
+        snapshot = self.snapshot
+        lost = wait_for_listings(snapshot.memory, snapshot.fleet, snapshot.now)
+        return self.pass_context.paused or self.pass_context.stopping or self.budget_spent or lost
 
     @property
     def budget_spent(self) -> Reason | None:

@@ -406,6 +406,8 @@ class Memory:
     """By name of every host that ever reported: None if it reports, else since when it is silent."""
     observed_at: float | None = None
     """The time of the last observation."""
+    lost_at: float | None = None
+    """When this memory began although workers of an earlier one were there; None: it did not, or that is long ago."""
     lookups: tuple[int, ...] = ()
     """Jobs on lost or leaving workers that `qstat -j` is asked about: whether they may start again."""
     held_back: Mapping[str, HeldJob] = field(default_factory=lambda: MappingProxyType({}))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from autoscaler.core.facts.facts import Facts
+from autoscaler.core.limits.lost_state import LISTINGS_LAG
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.policy import Policy
@@ -40,6 +41,7 @@ def next_due(facts: Facts, memory: Memory, *, rate_limited: bool) -> float | Non
     demanded, throttled = bool(demands or requests.sets or requests.nodes), facts.launch_context.throttled
     until = throttled["until_at"] if throttled is not None and demanded else None
     times = (
+        *([memory.lost_at + LISTINGS_LAG] if memory.lost_at is not None else ()),
         *([float(until)] if isinstance(until, int | float) else ()),
         *_expiries(demands, policy),
         *_ends_of_waiting(facts, memory),

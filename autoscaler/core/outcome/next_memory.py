@@ -9,6 +9,7 @@ from autoscaler.core.demand.owners import main_owner
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.hosts.load_reports import track_silence
 from autoscaler.core.limits.limits import HOUR, as_event
+from autoscaler.core.limits.lost_state import lost_at
 from autoscaler.core.model.memory import Disabling, Event, Memory, WorkerNote
 from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.waiting_notes import WaitingNotes
@@ -50,6 +51,7 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         queues_empty_since=facts.queues_empty_since,
         silent_since=track_silence(snapshot.cluster, memory.silent_since, now),
         observed_at=now,
+        lost_at=lost_at(memory, snapshot.fleet, now),
         lookups=facts.recovery.asked,
         held_back=facts.recovery.held_back,
         circuit_breaker=decided.circuit_breaker,

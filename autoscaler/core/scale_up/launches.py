@@ -77,7 +77,7 @@ def launch_all(
         if array.extends is None
     }
     notes = dict.fromkeys(growth.note for _, growth in found if growth.note is not None)
-    if blocked is not None and blocked.code not in (Code.BUDGET_SPENT, Code.BUDGET_UNKNOWN):
+    if blocked is not None and blocked.code not in (Code.BUDGET_SPENT, Code.BUDGET_UNKNOWN, Code.STATE_LOST):
         notes.pop(blocked, None)  # the pass reports it anyway
     return Launches(
         launches=tuple(growth.launch for _, growth in found if growth.launch is not None),

@@ -133,6 +133,13 @@ ROWS = {
         remedy="Wait for the next passes, which read the accounting.",
         owner_remedy="Nothing needs to be done.",
     ),
+    Code.STATE_LOST: ReasonRow(
+        "the state was lost while there were workers; nothing is launched until {until_at}, when listings have all "
+        "that was ordered before",
+        short="state lost",
+        remedy="It passes by itself. Find out who removed the state: history, costs, requests and pauses are lost.",
+        owner_remedy="Nothing needs to be done: launches go on by themselves.",
+    ),
     Code.LAUNCH_REPLACES: ReasonRow(
         "it replaces {worker}",
         short="replaces",
