@@ -39,12 +39,13 @@ def connect(made: socket.socket, path: Path | str, then: float, patience: float 
 
 
 def _connected_to_own(made: socket.socket, path: str) -> bool:
-    """Whether there is a second socket beside the first, and we may use it. That of a killed service refuses, and then
-    so does the first, unless another one listens there.
+    """Whether there is a second socket beside the first, of the same user, and we may use it: in /tmp anybody may put
+    one there. That of a killed service refuses, and then so does the first, unless another one listens there.
     """
-    if not os.access(path + OWN, os.W_OK) or not Path(path).exists():
-        return False
     try:
+        owners = {os.lstat(each).st_uid for each in (path, path + OWN)}
+        if len(owners) > 1 or not os.access(path + OWN, os.W_OK):
+            return False
         made.connect(path + OWN)
     except (FileNotFoundError, ConnectionRefusedError):
         return False

@@ -157,6 +157,23 @@ def test_root_is_heard_while_another_user_fills_the_queue(place: Path, monkeypat
     assert sorted(place.parent.iterdir()) == []
 
 
+@as_root
+def test_root_does_not_ask_at_a_second_socket_of_another_user(place: Path) -> None:
+    """Where everybody may make files, as in /tmp."""
+    with contextlib.ExitStack() as opened:
+        listening, theirs = (opened.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2))
+        for made, path in ((listening, str(place)), (theirs, f"{place}{OWN}")):
+            made.bind(path)
+            made.listen(1)
+        os.chown(f"{place}{OWN}", 1, -1)
+        connect(opened.enter_context(socket.socket(socket.AF_UNIX)), place, 1.0)
+        theirs.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            theirs.accept()
+        listening.setblocking(False)
+        listening.accept()[0].close()
+
+
 def is_full(place: Path) -> bool:
     if (made := at_once(place)) is not None:
         made.close()
