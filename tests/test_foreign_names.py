@@ -55,6 +55,18 @@ def test_no_machine_is_enrolled_under_the_name_of_the_master_or_a_word_of_grid_e
     assert acts(plan(seen(ForeignNames(), a_snapshot(a_machine(name))))) == []
 
 
+@pytest.mark.parametrize("name", ("-oProxyCommand=id", "../w1", "w1\nw2", "w1 w2", "w1;id", "wörker", "a" * 300))
+def test_what_is_no_name_reaches_no_command(name: str) -> None:
+    made = seen(ForeignNames(), a_snapshot(a_machine(name, id="i-1"), a_machine("w2", address="10.0.0.7")))
+    assert [(worker.name, worker.address) for worker in made.fleet.workers] == [(None, None), ("w2", "10.0.0.7")]
+
+
+@pytest.mark.parametrize("address", ("-oProxyCommand=id", "10.0.0.1 evil", "fe80::1%\nx"))
+def test_what_is_no_address_reaches_no_command(address: str) -> None:
+    made = seen(ForeignNames(), a_snapshot(a_machine("w1", address=address)))
+    assert [(worker.name, worker.address) for worker in made.fleet.workers] == [("w1", None)]
+
+
 @pytest.mark.parametrize(
     ("there", "listed", "believed"),
     (

@@ -80,6 +80,11 @@ def test_the_check_gets_name_address_and_id(bench: Bench) -> None:
     assert bench.answers.asked == [(*CHECK, "w1", "10.0.0.5", "i-w1"), (*CHECK, "w2", "", "i-w2")]
 
 
+def test_an_id_that_a_program_would_take_for_an_option_is_not_passed_on(bench: Bench) -> None:
+    bench.begin(a_worker("w1", id="-oProxyCommand=id"), a_worker("w2"))
+    assert bench.answers.asked == [(*CHECK, "w2", "", "i-w2")]
+
+
 def test_without_a_command_no_worker_is_checked(bench: Bench) -> None:
     bench.begin(command=())
     assert bench.answers.asked == []

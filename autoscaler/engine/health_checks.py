@@ -125,7 +125,8 @@ def _to_check(workers: Sequence[Worker], memory: Memory, policy: Policy) -> Iter
         array, note = policy.node_array(worker.node_array), memory.workers.get(worker.id)
         if array is None or not array.health_check or note is None or note.joined_at is None:
             continue
-        if note.disabling is None and worker.name and worker.state is MachineState.RUNNING:
+        option = worker.id.startswith("-")  # whose names and addresses are none is known before (`foreign_names`)
+        if note.disabling is None and worker.name and not option and worker.state is MachineState.RUNNING:
             yield Check(worker, array.health_check, array.health_interval)
 
 
