@@ -1,4 +1,5 @@
-"""`make release VERSION=1.2.0`: version, section of the changelog, packages, checksums, SBOM and tag, all made here.
+"""`make release VERSION=1.2.0`: version, section of the changelog, frozen public names, packages, checksums, SBOM and
+tag, all made here.
 
 It publishes nothing. Commit and tag are local, and the packages lie in dist/VERSION: a person looks at them, and
 pushes. If a step fails, the checkout is as before.
@@ -50,6 +51,14 @@ def with_section(changelog: str, version: str, day: str) -> tuple[str, str]:
     return f"{before}{UNRELEASED}\n\n{heading}\n{rest}", f"{heading}\n\n{section}\n"
 
 
+def with_names(frozen: str, now: Sequence[str]) -> str:
+    """The list of public names with those of now. Raises Failed if one that was frozen is gone."""
+    before = frozen.splitlines()
+    if gone := sorted(set(before) - set(now)):
+        raise Failed(f"public names are gone, on which others rely: {', '.join(gone)}")
+    return "".join(f"{name}\n" for name in now)
+
+
 def checksums(files: Sequence[Path]) -> str:
     """As `sha256sum --check` reads them."""
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(files))
@@ -73,16 +82,21 @@ def release(version: str) -> Path:
     if run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT):
         raise Failed("there are changes that are not committed: a release is made of a commit")
     check_version(version, version_of(ROOT), run("git", "tag", cwd=ROOT).split())
+    from tests.test_public_names import FROZEN, listed
+
     setup, changelog = ROOT / "setup.cfg", ROOT / "CHANGELOG.md"
-    before = {path: path.read_text(encoding="utf-8") for path in (setup, changelog)}
+    changed = (setup, changelog, FROZEN)
+    before = {path: path.read_text(encoding="utf-8") if path.exists() else None for path in changed}
+    names = with_names(before[FROZEN] or "", listed())
     now = int(time.time())
     day = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d")
-    text, section = with_section(before[changelog], version, day)
+    text, section = with_section(before[changelog] or "", version, day)
     try:
         changelog.write_text(text, encoding="utf-8")
         setup.write_text(
-            re.sub(r"(?m)^version = .*$", f"version = {version}", before[setup], count=1), encoding="utf-8"
+            re.sub(r"(?m)^version = .*$", f"version = {version}", before[setup] or "", count=1), encoding="utf-8"
         )
+        FROZEN.write_text(names, encoding="utf-8")
         os.environ["SOURCE_DATE_EPOCH"] = str(now)
         to, work = ROOT / "dist" / version, ROOT / "build" / "dist"
         files = build(to, work)
@@ -93,22 +107,13 @@ def release(version: str) -> Path:
         notes.write_text(section, encoding="utf-8")
         (to / "SHA256SUMS").write_text(checksums([*files, bill, notes]), encoding="utf-8")
         dates = {"GIT_AUTHOR_DATE": f"{now} +0000", "GIT_COMMITTER_DATE": f"{now} +0000"}
-        run(
-            "git",
-            "commit",
-            "--quiet",
-            "-m",
-            f"Release {version}",
-            "--",
-            str(setup),
-            str(changelog),
-            cwd=ROOT,
-            env=dates,
-        )
+        run("git", "add", "--", *map(str, changed), cwd=ROOT)
+        run("git", "commit", "--quiet", "-m", f"Release {version}", "--", *map(str, changed), cwd=ROOT, env=dates)
         run("git", "tag", "-a", f"v{version}", "-m", f"{PROGRAM} {version}", cwd=ROOT, env=dates)
     except (Failed, OSError, subprocess.SubprocessError, KeyboardInterrupt):
+        run("git", "reset", "--quiet", "--", *map(str, changed), cwd=ROOT)
         for path, content in before.items():
-            path.write_text(content, encoding="utf-8")
+            path.unlink() if content is None else path.write_text(content, encoding="utf-8")
         raise
     return to
 

@@ -11,7 +11,7 @@ from filelock import FileLock
 from bench.sbom import problems
 from installers.__main__ import build
 from installers.folder import unmet_by
-from installers.release import check_version, checksums, parts, with_section
+from installers.release import check_version, checksums, parts, with_names, with_section
 from installers.sources import Failed
 
 CHANGELOG = "# Changelog\n\n## Unreleased\n\n- A new thing.\n\n## 0.1.0 (2026-01-01)\n\nThe first.\n"
@@ -75,3 +75,10 @@ def test_a_second_build_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     """Each would take the other's tools away."""
     with FileLock(tmp_path / "lock"), pytest.raises(Failed, match="another `make dist`"):
         build(tmp_path / "to", tmp_path)
+
+
+def test_a_release_freezes_the_public_names_and_refuses_to_lose_one() -> None:
+    assert with_names("", ["setting: A", "setting: B"]) == "setting: A\nsetting: B\n"
+    assert with_names("setting: A\n", ["setting: A", "setting: B"]) == "setting: A\nsetting: B\n"
+    with pytest.raises(Failed, match="setting: C"):
+        with_names("setting: C\n", ["setting: A"])
