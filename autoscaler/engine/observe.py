@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from autoscaler.background import Executor, on_thread
 from autoscaler.constraints.rule_files import RuleFiles
-from autoscaler.core.actions import Disable, Enable, Terminate
+from autoscaler.core.actions import Annotate, Disable, Enable, TellWaiting, Terminate
 from autoscaler.core.demand.detail_needs import Needs
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.evidence import SchedulerSays
@@ -29,6 +29,7 @@ from autoscaler.core.readable.screening import readable
 from autoscaler.core.requests.array_timeouts import under
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.unsatisfiable.unwritten import with_unwritten
 from autoscaler.engine.foreign_names import ForeignNames
 from autoscaler.engine.spending import SpendingReader
 from autoscaler.engine.steady_clock import SteadyClock
@@ -204,8 +205,12 @@ class Observer:
         memory = replace(memory, workers={key: self._as_done(key, note) for key, note in memory.workers.items()})
         written_at = memory.waiting_written_at
         if written_at is not None and written_at == memory.observed_at:  # the last pass wrote
-            unwritten = self.store.journal.unwritten(written_at)
+            unwritten = self.store.journal.unwritten(TellWaiting.kind, written_at)
             memory = replace(memory, waiting_notes=with_failures(memory, unwritten))
+        if (annotated_at := memory.annotated_at) is not None:
+            unwritten = self.store.journal.unwritten(Annotate.kind, annotated_at)
+            notes = with_unwritten(memory.unsatisfiable_jobs, unwritten, annotated_at)
+            memory = replace(memory, unsatisfiable_jobs=notes)
         stopped = memory.circuit_breaker is not None or memory.kills_stopped is not None
         if stopped and resumed_at is not None and resumed_at > self.store.memory.saved_at:
             return replace(memory, circuit_breaker=None, kills_stopped=None)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, get_args
 
-from autoscaler.core.actions import Action, Enrol, JobAction, Launch, LaunchSet, Offer, TellWaiting, Terminate
+from autoscaler.core.actions import Action, Enrol, JobAction, Launch, LaunchSet, Offer, Terminate
 from autoscaler.core.model.fleet import Assignment, LaunchFailure, Order, OrderedFor, OrderState, RefusedEnd
 from autoscaler.providers.interface import LaunchOrder
 from autoscaler.store import encoding
@@ -336,14 +336,14 @@ class Journal(Table):
         )
         return frozenset(row["worker_id"] for row in rows)
 
-    def unwritten(self, planned_at: float) -> list[tuple[tuple[str, ...], bool]]:
-        """The texts for jobs' contexts in a plan of that time that are not known to be written: the jobs of each
-        command, and whether Grid Engine refused some of them.
+    def unwritten(self, kind: str, planned_at: float) -> list[tuple[tuple[str, ...], bool]]:
+        """The texts for jobs' contexts (actions of this kind) in a plan of that time that are not known to be written:
+        the jobs of each command, and whether Grid Engine refused some of them.
         """
         rows = self._database.rows(
             "SELECT action, result FROM actions JOIN plans ON plans.id = plan"
             " WHERE kind = ? AND plans.at = ? AND result IS NOT ?",
-            (TellWaiting.kind, planned_at, Result.DONE.value),
+            (kind, planned_at, Result.DONE.value),
         )
         return [(tuple(json.loads(row["action"])["jobs"]), row["result"] == Result.REFUSED) for row in rows]
 

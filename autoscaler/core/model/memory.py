@@ -215,6 +215,8 @@ class UnsatisfiableNote:
     """When a pass last planned to ask, answered or not."""
     annotated: Reason | None = None
     """The reason that was last written into the job's context."""
+    write_at: float | None = None
+    """When that is tried again, as its command failed; None: it did not."""
     deleted_at: float | None = None
     """When Kill was last planned."""
     held_at: float | None = None
@@ -406,6 +408,8 @@ class Memory:
     """By name of every host that ever reported: None if it reports, else since when it is silent."""
     observed_at: float | None = None
     """The time of the last observation."""
+    annotated_at: float | None = None
+    """When a pass last planned texts for unsatisfiable jobs."""
     lost_at: float | None = None
     """When this memory began although workers of an earlier one were there; None: it did not, or that is long ago."""
     lookups: tuple[int, ...] = ()

@@ -27,6 +27,7 @@ LEADS_ON = frozenset(
         Code.NOTHING_TO_LAUNCH,
         Code.NO_WORKER_ALLOWED,
         Code.GROUP_TOO_LARGE,
+        Code.UNSATISFIABLE_HELD,
     }
 )
 """Codes that say what was found. What was added to them is the cause, if anything was. Every other code is a cause

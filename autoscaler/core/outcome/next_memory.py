@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from autoscaler.core.actions import Disable, Remove, Terminate
+from autoscaler.core.actions import Annotate, Disable, Remove, Terminate
 from autoscaler.core.demand.owners import main_owner
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.hosts.load_reports import track_silence
@@ -51,6 +51,7 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         queues_empty_since=facts.queues_empty_since,
         silent_since=track_silence(snapshot.cluster, memory.silent_since, now),
         observed_at=now,
+        annotated_at=now if any(isinstance(each, Annotate) for each in decided.unsatisfiable.actions) else None,
         lost_at=lost_at(memory, snapshot.fleet, now),
         lookups=facts.recovery.asked,
         held_back=facts.recovery.held_back,

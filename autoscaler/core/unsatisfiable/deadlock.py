@@ -25,6 +25,7 @@ from autoscaler.core.policy import DeadlockAnswer
 from autoscaler.core.unsatisfiable.certainty import Candidate, DeadlockContext, NextStep, Verdict, answer_to, judge_job
 from autoscaler.core.unsatisfiable.probe_hosts import probe_hosts_for
 from autoscaler.core.unsatisfiable.proof import Case, request
+from autoscaler.core.unsatisfiable.unwritten import is_written
 
 EXAMINED = 200
 """The most jobs that are examined at a time, the oldest, so that the memory stays small."""
@@ -303,13 +304,13 @@ class _Ledger:
                 mark is None
                 or mark.since is None
                 or mark.since == self._context.now
-                or mark.annotated == entry.case.reason
+                or (mark.annotated == entry.case.reason and is_written(mark, self._context.now))
             ):
                 continue
             if self._context.held_back is not None or not room:
                 continue
             room -= 1
-            self._kept[entry.one.job] = replace(mark, annotated=entry.case.reason)
+            self._kept[entry.one.job] = replace(mark, annotated=entry.case.reason, write_at=None)
             groups.setdefault(entry.case.reason, []).append(str(entry.one.job))
         self._actions += [Annotate(tuple(jobs), reason) for reason, jobs in groups.items()]
 
@@ -350,6 +351,8 @@ class _Ledger:
         reported = {job for job, mark in self._context.notes.items() if mark.annotated is not None} - self._kept.keys()
         if not reported or self._context.held_back is not None:
             return
+        now, notes = self._context.now, self._context.notes
+        reported = {job for job in reported if is_written(notes[job], now) is (notes[job].write_at is None)}
         found = list(dict.fromkeys(job for part in possible for job in part.jobs if job in reported))[:ANNOTATED]
         self._withdrawn = frozenset(found)
         if found:
