@@ -19,6 +19,7 @@ from autoscaler.providers.catalog import Offer
 __all__ = [
     "GROUP_ID",
     "Chooses",
+    "ForgetsNotices",
     "HasCallBudget",
     "HasCatalog",
     "HasConsole",
@@ -294,6 +295,15 @@ class HasInterruptions(Protocol):
     """A provider that reports interruption notices."""
 
     def interruptions(self) -> Sequence[Interruption]: ...
+
+
+@runtime_checkable
+class ForgetsNotices(Protocol):
+    """A provider that reads each notice once from a source that then forgets it."""
+
+    def notices_kept(self) -> None:
+        """A plan that has the notices of the last `interruptions` is kept: its source may forget them now."""
+        ...
 
 
 @runtime_checkable

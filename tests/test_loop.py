@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -813,3 +814,29 @@ def test_a_machine_that_failed_after_it_was_up_counts_against_no_bucket(world: W
         lost |= {worker_id for worker_id, note in notes.items() if note.joined_at is not None}
     assert lost
     assert loop.store.journal.failures(0) == ()
+
+
+class _Forgetting(FakeProvider):
+    """A provider that is told when its notices are kept."""
+
+    kept = 0
+
+    def notices_kept(self) -> None:
+        self.kept += 1
+
+
+def test_a_provider_may_forget_its_notices_only_once_a_plan_that_has_them_is_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = _Forgetting(FakeSettings(), cell=TAG, cloud=world.cloud)
+    loop = start(world, provider=provider)
+    loop.pass_once()
+    assert provider.kept == 1
+
+    def full(*_: object, **__: object) -> None:
+        raise StateNotKept("the disk is full")
+
+    monkeypatch.setattr(loop.store, "accept", full)
+    with contextlib.suppress(StateNotKept):
+        loop.pass_once()
+    assert provider.kept == 1

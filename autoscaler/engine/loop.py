@@ -51,7 +51,7 @@ from autoscaler.errors import (
     StateReplaced,
 )
 from autoscaler.garbage import FreedMemory
-from autoscaler.providers.interface import Operates
+from autoscaler.providers.interface import ForgetsNotices, Operates
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.wording import few, text
 from autoscaler.store.history import COST_KEPT
@@ -216,6 +216,8 @@ class Loop:
         journalled = self.store.accept(
             plan, pass_number=plan.memory.passes, at=snapshot.now, overrides=snapshot.overrides, worded=text
         )
+        if isinstance(self.observer.provider, ForgetsNotices):
+            self.observer.provider.notices_kept()
         outcomes = self.actor.act(journalled, snapshot.fleet.workers, carry_on=lambda: not self._stop)
         grace = self.observer.policy.order_grace
         if snapshot.overrides.paused or snapshot.overrides.stop or plan.memory.circuit_breaker:

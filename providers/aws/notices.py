@@ -34,7 +34,7 @@ ROUNDS = 20
 @dataclass(slots=True)
 class Notices:
     """The known notices, by machine and kind. A queue serves one cell: messages that were read are deleted from it, but
-    only by the next observation. If this process ends before, the next one gets them again.
+    only once a plan that has their notices is kept. If this process ends before, the next one gets them again.
     """
 
     calls: Calls
@@ -43,8 +43,12 @@ class Notices:
     clock: Callable[[], float] = time.monotonic
     _told: dict[tuple[str, str], Interruption] = field(default_factory=dict)
     _first_told: dict[tuple[str, str], float] = field(default_factory=dict)
-    _read: list[str] = field(default_factory=list)
-    """Receipts of messages that an earlier observation has reported."""
+    _read: dict[str, tuple[str, str] | None] = field(default_factory=dict)
+    """By receipt of each message that was read: its notice; None: it has none."""
+    _reported: tuple[str, ...] = ()
+    """Receipts of messages of which nothing is missing in the last observation."""
+    _kept: tuple[str, ...] = ()
+    """Receipts of messages to delete."""
 
     def of_workers(self, spot: Collection[str], living: Collection[str]) -> Sequence[Interruption]:
         """Notices that hold for `living` workers, of which `spot` are spot machines. Each source fails alone."""
@@ -64,8 +68,15 @@ class Notices:
         }
         self._told = {key: notice for key, notice in self._told.items() if key in kept}
         self._first_told = {key: at for key, at in self._first_told.items() if key in kept}
+        self._reported = tuple(
+            receipt for receipt, key in self._read.items() if key is None or key[0] in living or key not in self._told
+        )
         told = (notice for notice in self._told.values() if notice.worker_id in living)
         return sorted(told, key=lambda notice: (notice.at, notice.worker_id, notice.kind))
+
+    def kept(self) -> None:
+        """A plan that rests on the last observation is kept."""
+        self._kept = self._reported
 
     def _note(self, notice: Interruption) -> None:
         """SQS may deliver a message twice, and the spot request reports the same end: the first notice stays."""
@@ -97,20 +108,24 @@ class Notices:
             )
             messages = answer.get("Messages", ())
             for message in messages:
-                if (notice := notice_of(message["Body"])) is not None:
+                notice = notice_of(message["Body"])
+                if notice is not None:
                     self._note(notice)
-                self._read.append(message["ReceiptHandle"])
+                key = None if notice is None else (notice.worker_id, notice.kind)
+                self._read[message["ReceiptHandle"]] = key
             # SQS may give fewer messages than it has: the next observation reads the others.
             if len(messages) < MOST_MESSAGES:
                 break
 
     def _delete(self, queue: str) -> None:
-        """Delete what an earlier observation has reported. A message that is not deleted is delivered again."""
-        while self._read:
-            receipts = self._read[:MOST_MESSAGES]
+        """Delete what a kept plan rests on. A message that is not deleted is delivered again."""
+        while self._kept:
+            receipts = self._kept[:MOST_MESSAGES]
             entries = [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(receipts)]
             self.calls.ask("delete_message_batch", service="sqs", QueueUrl=queue, Entries=entries)
-            del self._read[: len(receipts)]
+            self._kept = self._kept[len(receipts) :]
+            for receipt in receipts:
+                self._read.pop(receipt, None)
 
 
 def notice_of(body: str) -> Interruption | None:

@@ -234,6 +234,9 @@ class AwsProvider:
         spot = [found.id for found in living if found.price_type is PriceType.SPOT]
         return self.notices.of_workers(spot, {found.id for found in living})
 
+    def notices_kept(self) -> None:
+        self.notices.kept()
+
     def _fleet(self, order: LaunchOrder, found: Sequence[Place], settings: AwsSettings, terms: Terms) -> Launched:
         template = fleet_template(order, settings, terms)
         request = fleet_request(order, found, settings, terms, template["LaunchTemplateName"])

@@ -165,13 +165,15 @@ def messages(region: Region, address: str) -> int:
     return int(found["ApproximateNumberOfMessages"]) + int(found["ApproximateNumberOfMessagesNotVisible"])
 
 
-def test_a_message_is_deleted_only_after_the_observation_that_reported_it(region: Region, connect: Connect) -> None:
+def test_a_message_is_deleted_only_after_a_plan_with_its_notice_is_kept(region: Region, connect: Connect) -> None:
     address = queue(region)
     provider = connect(event_queue=address)
     (worker_id,) = provider.launch(order(buckets(provider))).ids
     send(region, address, warning(worker_id))
     assert [notice.worker_id for notice in provider.interruptions()] == [worker_id]
+    provider.interruptions()
     assert messages(region, address) == 1, "a process that ends now must leave it to the next one"
+    provider.notices_kept()
     assert [notice.worker_id for notice in provider.interruptions()] == [worker_id]
     assert messages(region, address) == 0
 
@@ -203,6 +205,17 @@ def test_a_notice_that_was_read_outlives_a_later_call_without_an_answer() -> Non
     notices.of_workers((), {"i-1"})
     assert (calls.deleted, list(notices.advice.troubles())) == (0, ["events of the queue"])
     assert [notice.worker_id for notice in notices.of_workers((), {"i-1"})] == ["i-1"]
+
+
+def test_a_message_stays_in_the_queue_while_its_machine_is_not_listed_so_that_no_plan_has_its_notice() -> None:
+    calls = _Answers(_batch(warning("i-1")), [], [], [], [])
+    notices = Notices(calls, "queue")  # type: ignore[arg-type]
+    for living in (set[str](), {"i-1"}):
+        notices.of_workers((), living)
+        notices.kept()
+        assert calls.deleted == 0
+    notices.of_workers((), {"i-1"})
+    assert calls.deleted == 1
 
 
 def test_a_notice_of_a_machine_that_is_not_listed_yet_is_kept_for_a_while() -> None:
