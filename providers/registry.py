@@ -12,8 +12,8 @@ from datetime import date
 from typing import Any, cast
 
 from autoscaler.errors import SettingsError
+from autoscaler.extensions import Extensions
 from autoscaler.providers.catalog import currency_of
-from autoscaler.providers.extensions import Extensions
 from autoscaler.providers.interface import Provider
 from autoscaler.providers.settings import ExtensionSettings, prefix_of, read_settings
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
+from dataclasses import replace
 
 from autoscaler.background import on_thread
 from autoscaler.core.model.fleet import Bucket
@@ -36,6 +37,11 @@ def unknown_types(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str
             env, given, known = "CP_CAP_AUTOSCALE_INSTANCE_TYPE", array.instance_type, {type_.name for type_ in types}
         if not given or given in known:  # the check of settings reports a missing type
             continue
+        if env.endswith("FAMILY"):
+            missing = [part for part in given.split(",") if not any(map(replace(array, family=part).of_family, known))]
+            if not missing:
+                continue
+            given = ",".join(missing)
         name = f"{env}_{suffix}" if suffix else env
         origin = settings.origins.get(name)
         where = f" ({origin.source})" if origin is not None and "(" in origin.source else ""
@@ -58,12 +64,13 @@ def no_type_fits(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str]
     for suffix, queue in settings.queues.items():
         array = node_array_policy(queue, suffix, settings.process)
         own = next((each.type.family for each in buckets if each.type.name == array.instance_type), "")
-        types = {each.type.vcpus: each.type.name for each in buckets if each.type.family == (array.family or own)}
+        array = array if array.family else replace(array, family=own)
+        types = {each.type.vcpus: each.type.name for each in buckets if array.of_family(each.type.family)}
         cap, least = array.max_cores_per_worker, min(types, default=0)
         if array.hybrid and cap and least > cap:
             name = f"CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE{f'_{suffix}' if suffix else ''}"
             yield (
-                f"{name} = {cap}: no type of family {array.family or own} has so few cores; the smallest, "
+                f"{name} = {cap}: no type of family {array.family} has so few cores; the smallest, "
                 f"{types[least]}, has {least}"
             )
 

@@ -6,8 +6,11 @@ Durations in seconds, memory in bytes, prices per hour. None means "no limit" un
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any
 
 from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.cost.spending import Budget, BudgetAction
@@ -58,10 +61,13 @@ class NodeArrayPolicy:
     instance_type: str
     hybrid: bool = False
     family: str | None = None
+    """Several are parted by commas, and may have wildcards: `m5,r5*`."""
     max_cores_per_worker: int | None = None
     descending: bool = False
     """The given type, or smaller ones of its family if it is not available."""
     strategy: str = "cpu-capacity"
+    proposes: Callable[[Any], Sequence[Any]] | None = field(default=None, repr=False, hash=False)
+    """The `core.sizing.problem.Strategy` behind the name, if it is not one of ours."""
     price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
     price_type_deadline: float = 0.0
     """How long a job must have been able to run before the autoscaler launches another price type than the first."""
@@ -113,6 +119,10 @@ class NodeArrayPolicy:
     """False for a dynamic array that no request names any more: nothing is launched for it."""
     rules: Rules | None = field(default=None, repr=False, hash=False)
     """What its workers have by rules, and which constraints they meet."""
+
+    def of_family(self, name: str) -> bool:
+        """Whether `family` names this instance family."""
+        return any(fnmatchcase(name, pattern) for pattern in (self.family or "").split(",") if pattern)
 
     def takes(self, bucket: BucketKey) -> bool:
         """Whether a bucket, or a failure of one, concerns this array: it is of any array, of this one, or of the one

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from autoscaler.errors import SettingsError
+from autoscaler.extensions import Extensions
 from autoscaler.policies.interface import AutoscalePolicy
-from autoscaler.providers.extensions import Extensions
 from autoscaler.providers.settings import ExtensionSettings, prefix_of, read_settings
 from autoscaler.settings import POLICY_PREFIX
 

@@ -13,6 +13,7 @@ from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.policy import Limits, NodeArrayPolicy, QueuePolicy
 from autoscaler.settings.process_settings import Process, budget_of
 from autoscaler.settings.queue_settings import QueueSettings
+from autoscaler.settings.strategies import of_others
 
 _BY_ADDRESS = ("ip-10-0-0-7", "ip-10-1-0-2", "ip-172-16-4-21", "ip-172-31-5-9", "ip-192-168-1-30")
 HOST_NAMES = {
@@ -62,7 +63,8 @@ def node_array_policy(
         "instance_type": queue.instance_type or "",
         "family": queue.hybrid_family,
         "max_cores_per_worker": queue.hybrid_max_cores or None,
-        "strategy": queue.strategy.value,
+        "strategy": queue.strategy,
+        "proposes": of_others(queue.strategy),
         "price_types": tuple(PriceType(kind) for kind in queue.price_types),
         "limits": Limits(**(of_one_name(queue, Limits) | of_one_name(process, Limits) | of_all)),
         "health_check": tuple(shlex.split(queue.health_check or "")),

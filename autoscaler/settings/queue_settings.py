@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,17 +10,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.settings.rows import AtLeastOne, Count, Positive, Seconds, Section, of_platform, setting
+from autoscaler.settings.strategies import known_name
 
 _METHOD = r"^(NONE|SIG[A-Z0-9]+|/[A-Za-z0-9_./-]+)$"
 """A `terminate_method` of queue_conf(5)."""
-
-
-class Strategy(StrEnum):
-    """How a hybrid node array sizes its next worker."""
-
-    CPU_CAPACITY = "cpu-capacity"
-    NAIVE_CPU_CAPACITY = "naive-cpu-capacity"
-    DEFAULT = "default"
 
 
 def _price_types(value: object) -> object:
@@ -32,6 +24,11 @@ def _host_group(value: str) -> str:
     if not value.startswith("@"):
         raise ValueError(f"a host group starts with '@': write '@{value}'")
     return value
+
+
+def _families(value: str | None) -> str | None:
+    """Written without blanks, so that equal lists are equal."""
+    return value and ",".join(part.strip() for part in value.split(",") if part.strip())
 
 
 def _command(value: str) -> str:
@@ -166,10 +163,11 @@ class QueueSettings(Section):
     hybrid: bool = setting(
         "CP_CAP_AUTOSCALE_HYBRID", False, "Choose the type of workers by pending demand, from a whole instance family."
     )
-    hybrid_family: str | None = setting(
+    hybrid_family: Annotated[str | None, AfterValidator(_families)] = setting(
         "CP_CAP_AUTOSCALE_HYBRID_FAMILY",
         None,
-        "Instance family of hybrid workers (c5, r5, Dsv5). Default: that of the instance type.",
+        "Instance family of hybrid workers (c5, r5, Dsv5), or several: `m5,r5,c5`, with `*` and `?` for what differs "
+        "(`c5*`). Default: that of the instance type.",
     )
     hybrid_max_cores: Count = setting(
         "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE", 0, "Most cores of one hybrid worker; 0: no cap.", unit="cores"
@@ -177,11 +175,12 @@ class QueueSettings(Section):
     descending: bool = setting(
         "CP_CAP_AUTOSCALE_DESCENDING", False, "If the instance type is not available, try smaller types of its family."
     )
-    strategy: Strategy = setting(
+    strategy: Annotated[str, AfterValidator(known_name)] = setting(
         "CP_CAP_AUTOSCALE_SCALE_UP_STRATEGY",
-        Strategy.CPU_CAPACITY,
+        "cpu-capacity",
         "cpu-capacity: the type that runs the most pending cores. naive-cpu-capacity: the smallest type with as many "
-        "cores as wait. default: naive-cpu-capacity if the batch size is 1, else cpu-capacity.",
+        "cores as wait. default: naive-cpu-capacity if the batch size is 1, else cpu-capacity. Or one of your own "
+        "([extend](extend.md#a-strategy-of-your-own)).",
     )
     scale_up_batch: AtLeastOne = setting("CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE", 1, "Most workers in one launch.")
     scale_down_batch: AtLeastOne = setting(

@@ -122,6 +122,7 @@ def _derived(own: Mapping[str, str], instance_size: str) -> str:
     if _TYPE in own:
         return f"{own[_TYPE]}.q"
     family = own.get(_FAMILY, instance_size) if _HYBRID in own else ""
+    family = "-".join(re.findall(r"[\w.]+", family))  # several are a list, with wildcards
     return f"{family}.family.q" if family else f"{instance_size}.q" if instance_size else ""
 
 

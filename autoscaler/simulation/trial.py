@@ -47,14 +47,12 @@ def allowed_offers(policy: Policy, buckets: Sequence[Bucket]) -> list[Bucket]:
     array = policy.node_arrays[0]
     known = {bucket.type.name: bucket.type for bucket in buckets}
     own = known.get(array.instance_type)
-    family = array.family or (own.family if own is not None else "")
+    array = replace(array, family=array.family or (own.family if own is not None else ""))
     allowed = [
-        bucket
-        for bucket in buckets
-        if bucket.key.price_type in array.price_types and _is_allowed(bucket, array, family)
+        bucket for bucket in buckets if bucket.key.price_type in array.price_types and _is_allowed(bucket, array)
     ]
     if not allowed:
-        wanted = f"family {family or '?'}" if array.hybrid else f"type {array.instance_type or '(none)'}"
+        wanted = f"family {array.family or '?'}" if array.hybrid else f"type {array.instance_type or '(none)'}"
         raise WorkloadError(
             f"nothing can be rented: the catalogue has no {wanted} at price type "
             f"{', '.join(array.price_types)}; set CP_CAP_AUTOSCALE_INSTANCE_TYPE, or name a catalogue with --catalog"
@@ -62,11 +60,11 @@ def allowed_offers(policy: Policy, buckets: Sequence[Bucket]) -> list[Bucket]:
     return sorted(allowed, key=lambda bucket: (bucket.type.vcpus, bucket.price_per_hour or 0.0))
 
 
-def _is_allowed(bucket: Bucket, array: NodeArrayPolicy, family: str) -> bool:
+def _is_allowed(bucket: Bucket, array: NodeArrayPolicy) -> bool:
     if not array.hybrid:
         return bucket.type.name == array.instance_type
     cap = array.max_cores_per_worker
-    return bucket.type.family == family and (cap is None or bucket.type.vcpus <= cap)
+    return array.of_family(bucket.type.family) and (cap is None or bucket.type.vcpus <= cap)
 
 
 def try_policy(

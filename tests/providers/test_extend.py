@@ -22,7 +22,7 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
     """A folder outside the project with the two files of the document."""
-    for name, text in zip(("pool.py", "test_pool.py"), blocks("python"), strict=True):
+    for name, text in zip(("pool.py", "test_pool.py"), blocks("python"), strict=False):
         (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path
 

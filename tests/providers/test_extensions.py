@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.errors import SettingsError
-from autoscaler.providers.extensions import Extensions
+from autoscaler.extensions import Extensions
 
 KIND = Extensions("sample.group", "sample", "install sample[{name}]")
 

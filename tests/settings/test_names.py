@@ -13,17 +13,11 @@ from typing import Any
 import pytest
 
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
-from autoscaler.core.sizing.strategies import STRATEGIES
 from autoscaler.settings import Process, QueueSettings
-from autoscaler.settings.queue_settings import Strategy
 from autoscaler.settings.rows import Section, extra
 
 ROOT = Path(__file__).parents[2]
 TABLES = ("autoscaler/settings/process_settings.py", "autoscaler/settings/queue_settings.py")
-
-
-def test_strategies_in_the_settings_and_their_functions_match() -> None:
-    assert set(STRATEGIES) == set(Strategy)
 
 
 # -- from settings to the policy -------------------------------------------------------------------------------------
@@ -34,7 +28,7 @@ WITHOUT_SETTING: Mapping[type[Any], Mapping[str, str]] = MappingProxyType(
     {
         QueuePolicy: {"name": DERIVED, "node_array": DERIVED},
         NodeArrayPolicy: {
-            **dict.fromkeys(("name", "family", "max_cores_per_worker", "limits"), DERIVED),
+            **dict.fromkeys(("name", "family", "max_cores_per_worker", "limits", "proposes"), DERIVED),
             **dict.fromkeys(("keep_alive", "machine_types", "unknown_types", "extends"), REQUEST),
             **dict.fromkeys(("group_cores", "group_count", "requested"), REQUEST),
             "host_limits": "quotas for each host set it (core/rights/host_quotas.py)",

@@ -50,7 +50,12 @@ class Range:
     barred: tuple[ArrayType, ...] = ()
     others: tuple[ArrayType, ...] = ()
     """Types that settings leave out and that may be a remedy, the cheapest first."""
-    family: str | None = None
+    families: frozenset[str] = frozenset()
+    """The instance families of allowed types."""
+
+    def of_family(self, name: str) -> bool:
+        """Whether settings allow this instance family."""
+        return self.array.of_family(name) if self.array.family else name in self.families
 
     @property
     def known(self) -> bool:
@@ -73,7 +78,7 @@ def range_of(
         known = found.get(bucket.type.name)
         if known is None or (known[1] is not None and obstacle is None):
             found[bucket.type.name] = bucket, obstacle
-    family = array.family or next((type_.family for type_ in allowed.values()), None)
+    families = frozenset(type_.family for type_ in allowed.values())
     kinds = [_kind(*pair, array, complexes) for name, pair in found.items() if name in allowed]
     extra = {type_.name: (key, type_) for name, key, type_ in there if name == array.name}
     kinds += [_kind(Bucket(*pair), None, array, complexes) for name, pair in extra.items() if name not in allowed]
@@ -85,7 +90,7 @@ def range_of(
         others=tuple(
             _kind(bucket, None, array, complexes) for bucket in _available(found) if bucket.type.name not in allowed
         ),
-        family=family,
+        families=families,
     )
 
 

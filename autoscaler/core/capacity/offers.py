@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.capacity.reported_values import as_reported, reported_by
 from autoscaler.core.limits.backoff import backoff_of
-from autoscaler.core.limits.limits import Room, Usage, room_for
+from autoscaler.core.limits.limits import Room, Usage, room_under, what_is_left
 from autoscaler.core.limits.price_types import other_price_type
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.fleet import Bucket, FailureKind, InstanceType, PriceType
@@ -79,6 +79,7 @@ def offers_for(
             usable.setdefault(alike, []).append(bucket)
         else:
             verdicts.append(BucketVerdict(bucket.key, False, refusal))
+    left = what_is_left(array.limits, usage)
     options = [
         LaunchOffer(
             type=found[0].type,
@@ -87,7 +88,7 @@ def offers_for(
             offer=offer,
             host=offer.host("", array.queue),
             reported=known,
-            room=min((room_for(bucket, array.limits, usage) for bucket in found), key=lambda room: room.count),
+            room=min((room_under(left, bucket) for bucket in found), key=lambda room: room.count),
         )
         for (_, price_type, _), found in usable.items()
         for known in (reported_by(reported, found[0].type.name, array.name),)

@@ -7,8 +7,9 @@ last hour count even if their workers are gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from autoscaler.core.actions import Launch, LaunchSet
 from autoscaler.core.model.fleet import Bucket
@@ -140,37 +141,65 @@ class Room:
     cap: Reason
 
 
-def room_for(bucket: Bucket, limits: Limits, usage: Usage) -> Room:
-    """How many more workers of this bucket the limits allow."""
-    rooms = [Room(limits.max_workers - usage.workers, _own_cap("max_workers", limits.max_workers, limits))]
-    if limits.max_cores is not None:
-        left = (limits.max_cores - usage.cores) // bucket.type.vcpus
-        rooms.append(Room(left, _own_cap("max_cores", limits.max_cores, limits)))
-    if limits.max_price_per_hour is not None:
-        cap = _own_cap("max_price_per_hour", limits.max_price_per_hour, limits, limits.currency)
-        rooms.append(_room_for_price(bucket, limits.max_price_per_hour, usage.price_per_hour, cap))
-    if limits.max_own_workers is not None:
-        cap = because(Code.CAPPED, cap="MaxCount", limit=limits.max_own_workers)
-        rooms.append(Room(limits.max_own_workers - usage.own_workers, cap))
-    if limits.max_own_cores is not None:
-        cap = because(Code.CAPPED, cap="MaxCoreCount", limit=limits.max_own_cores)
-        rooms.append(Room((limits.max_own_cores - usage.own_cores) // bucket.type.vcpus, cap))
-    rooms += _rooms_in_total(bucket, limits, usage)
-    room = min(rooms, key=lambda room: room.count)
-    return Room(max(room.count, 0), room.cap)
+class Measure(StrEnum):
+    """What a limit counts of each worker."""
+
+    WORKERS = "workers"
+    CORES = "cores"
+    PRICE = "price"
 
 
-def _rooms_in_total(bucket: Bucket, limits: Limits, usage: Usage) -> Iterator[Room]:
-    """What the limits of the whole cell leave, whatever node arrays use the rest."""
-    if limits.total_workers is not None:
-        cap = because(Code.CAPPED, cap="total_workers", limit=limits.total_workers)
-        yield Room(limits.total_workers - usage.total_workers, cap)
-    if limits.total_cores is not None:
-        cap = because(Code.CAPPED, cap="total_cores", limit=limits.total_cores)
-        yield Room((limits.total_cores - usage.total_cores) // bucket.type.vcpus, cap)
-    if limits.total_price_per_hour is not None:
-        cap = _price_cap("total_price_per_hour", limits.total_price_per_hour, limits)
-        yield _room_for_price(bucket, limits.total_price_per_hour, usage.total_price_per_hour, cap)
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What one limit leaves of workers, cores or price an hour."""
+
+    measure: Measure
+    amount: float | None
+    """None: not known, because the price of a running worker is unknown: nothing may be added."""
+    cap: Reason
+
+    def room(self, bucket: Bucket) -> Room:
+        """How many workers of this bucket alone it allows; less than none if it is exceeded already."""
+        if self.measure is Measure.PRICE:
+            return Room(_room_for_price(bucket, self.amount), self.cap)
+        each = bucket.type.vcpus if self.measure is Measure.CORES else 1
+        return Room(int(self.amount or 0) // each, self.cap)
+
+    def after(self, bucket: Bucket, count: int) -> Left:
+        """What is left once so many workers of this bucket are there as well."""
+        if self.measure is Measure.PRICE:
+            price = bucket.price_per_hour
+            left = None if self.amount is None or price is None else self.amount - count * price
+            return replace(self, amount=left) if count else self
+        each = bucket.type.vcpus if self.measure is Measure.CORES else 1
+        return replace(self, amount=(self.amount or 0) - each * count)
+
+
+def what_is_left(limits: Limits, usage: Usage) -> tuple[Left, ...]:
+    """What each limit leaves to a node array; of several that allow the same, the first is named."""
+    price, total_price = limits.max_price_per_hour, limits.total_price_per_hour
+    found = (
+        (Measure.WORKERS, limits.max_workers, usage.workers, "max_workers"),
+        (Measure.CORES, limits.max_cores, usage.cores, "max_cores"),
+        (Measure.PRICE, price, usage.price_per_hour, "max_price_per_hour"),
+        (Measure.WORKERS, limits.max_own_workers, usage.own_workers, "MaxCount"),
+        (Measure.CORES, limits.max_own_cores, usage.own_cores, "MaxCoreCount"),
+        (Measure.WORKERS, limits.total_workers, usage.total_workers, "total_workers"),
+        (Measure.CORES, limits.total_cores, usage.total_cores, "total_cores"),
+        (Measure.PRICE, total_price, usage.total_price_per_hour, "total_price_per_hour"),
+    )
+    return tuple(
+        Left(measure, None if taken is None else limit - taken, _cap(measure, name, limit, limits))
+        for measure, limit, taken, name in found
+        if limit is not None
+    )
+
+
+def _cap(measure: Measure, name: str, limit: float, limits: Limits) -> Reason:
+    currency = limits.currency if measure is Measure.PRICE else None
+    if name.startswith("max_"):
+        return _own_cap(name, limit, limits, currency)
+    return because(Code.CAPPED, cap=name, limit=limit, **({"currency": currency} if currency else {}))
 
 
 def _own_cap(name: str, limit: float, limits: Limits, currency: str | None = None) -> Reason:
@@ -180,8 +209,15 @@ def _own_cap(name: str, limit: float, limits: Limits, currency: str | None = Non
     return because(Code.CAPPED, cap=name, limit=limit, currency=currency, node_array=limits.of)
 
 
-def _price_cap(name: str, limit: float, limits: Limits) -> Reason:
-    return because(Code.CAPPED, cap=name, limit=limit, currency=limits.currency)
+def room_under(left: Sequence[Left], bucket: Bucket) -> Room:
+    """How many more workers of this bucket all limits together allow."""
+    room = min((each.room(bucket) for each in left), key=lambda room: room.count)
+    return Room(max(room.count, 0), room.cap)
+
+
+def room_for(bucket: Bucket, limits: Limits, usage: Usage) -> Room:
+    """How many more workers of this bucket the limits allow."""
+    return room_under(what_is_left(limits, usage), bucket)
 
 
 def most_ever(bucket: Bucket, limits: Limits) -> Room:
@@ -189,14 +225,14 @@ def most_ever(bucket: Bucket, limits: Limits) -> Room:
     return room_for(bucket, limits, Usage())
 
 
-def _room_for_price(bucket: Bucket, limit: float, taken: float | None, cap: Reason) -> Room:
+def _room_for_price(bucket: Bucket, left: float | None) -> int:
     """The room under a price limit: none if the price of the bucket or of a running worker is unknown."""
     price = bucket.price_per_hour
-    if price is None or taken is None:
-        return Room(0, cap)
+    if price is None or left is None:
+        return 0
     if price <= 0:
-        return Room(2**31, cap)
-    return Room(int((limit - taken + 1e-9) // price), cap)
+        return 2**31
+    return int((left + 1e-9) // price)
 
 
 def launches_left_in_window(

@@ -80,16 +80,29 @@ class OpenPlacement:
         self._weights: Weights = {}
         self._used: set[str] = set()
         self._new_used = 0
+        self._trace: list[tuple[int, tuple[str, ...], int]] | None = None
+        """If somebody wants to know which host takes what: demand, hosts, visits of it on each of them."""
+        self._demand = 0
 
-    def with_new(self, new: Host, count: int) -> OpenPlacement:
-        """A copy with up to `count` more hosts like `new`, after all others."""
+    def with_new(self, new: Host, count: int, names: tuple[str, ...] = ()) -> OpenPlacement:
+        """A copy with up to `count` more hosts like `new`, after all others. `names`: theirs, if somebody wants to know
+        which of them is used.
+        """
         placement = OpenPlacement()
         placement._fresh, placement._opened = dict(self._fresh), self._opened.copy()
         placement._groups, placement._weights = dict(self._groups), self._weights
         if count > 0:
-            placement._fresh[max(placement._fresh, default=-1) + 1] = kind_of(new, (), count)
+            placement._fresh[max(placement._fresh, default=-1) + 1] = kind_of(new, names, count - len(names))
             placement._groups |= {new.group: None} if new.group else {}
         return placement
+
+    def trace(self, demands: Sequence[Want]) -> tuple[Placement, Sequence[tuple[int, str, int]]]:
+        """As `place`, with what each named host takes: the demand by its position, the host, the visits of it there."""
+        self._trace = []
+        placed = self.place(demands)
+        found = [(demand, name, visits) for demand, names, visits in self._trace for name in names]
+        self._trace = None
+        return placed, found
 
     def copy(self) -> OpenPlacement:
         return self.with_new(_NOTHING, 0)
@@ -104,7 +117,7 @@ class OpenPlacement:
             for index, need in orders.by(self._weights):
                 if not self._fresh and not self._opened.kinds:  # all are full
                     break
-                count = demands[index][1]
+                count, self._demand = demands[index][1], index
                 placed[index] = self._put_together(need, count) if need.together else self._put(need, count)
         unmet = tuple(count - done for (_, count), done in zip(demands, placed, strict=True))
         return Placement(tuple(placed), unmet, frozenset(self._used), self._new_used)
@@ -236,6 +249,8 @@ class OpenPlacement:
 
     def _charge(self, kind: Kind, need: Need, visits: int, once: tuple[tuple[str, int], ...]) -> None:
         self._used.update(kind.names)
+        if self._trace is not None:
+            self._trace.append((self._demand, kind.names, visits))
         if not kind.touched:
             self._new_used += kind.new
         after = kind.after(need, visits, once)

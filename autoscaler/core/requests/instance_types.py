@@ -18,12 +18,12 @@ def allowed_types(array: NodeArrayPolicy, buckets: Sequence[Bucket]) -> dict[str
         return {name: known[name] for name in array.machine_types if name in known}
     base = known.get(array.instance_type)
     if array.hybrid:
-        family = array.family or (base.family if base else None)
+        array = array if array.family or base is None else replace(array, family=base.family)
         most = array.max_cores_per_worker or None
         return {
             name: type_
             for name, type_ in known.items()
-            if type_.family == family and (most is None or type_.vcpus <= most)
+            if array.of_family(type_.family) and (most is None or type_.vcpus <= most)
         }
     if base is None:
         return {}

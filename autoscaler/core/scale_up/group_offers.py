@@ -20,8 +20,9 @@ from autoscaler.core.placement.placement import PLENTY, OpenPlacement, place
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.arrays import GROUPS, family_of
 from autoscaler.core.requests.group_names import group_id
+from autoscaler.core.sizing.problem import Problem
 from autoscaler.core.sizing.sizing import LaunchContext
-from autoscaler.core.sizing.strategies import strategy_of
+from autoscaler.core.sizing.strategies import preferred
 from autoscaler.core.workers.came_up import CAPACITY
 
 Usages = Mapping[str, Usage]
@@ -203,7 +204,8 @@ def _options(array: NodeArrayPolicy, ledger: Ledger, waited: float = float("inf"
         wanted_array, usage, more=_group_backoffs(array, ledger.group_context), waited=waited
     )
     cores = array.group_cores or 1
-    return strategy_of(array)(((Demand(frozenset({array.queue}), slots=cores), 1),), OpenPlacement(), options)
+    demand = Demand(frozenset({array.queue}), slots=cores)
+    return preferred(array, Problem(((demand, 1),), OpenPlacement(), options, now=launch_context.now))
 
 
 def _group_backoffs(array: NodeArrayPolicy, group_context: GroupContext) -> tuple[Backoff, ...]:

@@ -1,5 +1,4 @@
-"""What to launch for a node array: candidates in the strategy's order, each sized by placement for the same demand,
-then capped.
+"""What to launch for a node array: the proposals of its strategy, each for the same demand, then capped.
 
 Every cap that holds appends itself to the launch's reason.
 """
@@ -10,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from autoscaler.core.actions import Launch, LaunchSet
+from autoscaler.core.actions import Launch, LaunchSet, Offer
 from autoscaler.core.capacity.offers import LaunchOffer, offers_for
 from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.cost.spending import Budget, Whose
 from autoscaler.core.demand.categories import assignment_of
 from autoscaler.core.demand.constraint_demand import unmet_by
 from autoscaler.core.demand.owners import ordered_for
-from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window
+from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window, what_is_left
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
@@ -28,7 +27,8 @@ from autoscaler.core.placement.placement import PLENTY, OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.instance_types import not_offered
-from autoscaler.core.sizing.strategies import strategy_of
+from autoscaler.core.sizing.problem import Part, Problem, Proposal, most_of_offer, not_preferred
+from autoscaler.core.sizing.strategies import preferred, proposals_for, strategy_of
 from autoscaler.core.snapshot import BucketVerdict
 
 
@@ -131,30 +131,18 @@ class ArrayLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Replacing:
-    """The options for a launch that replaces weaker workers."""
+    """What is proposed for a launch that replaces weaker workers."""
 
     options: tuple[tuple[str, PriceType], ...]
     """Instance and price types, best first."""
     reason: Reason
 
-    def sorted(self, options: Sequence[LaunchOffer]) -> tuple[LaunchOffer, ...]:
-        """Those of these offers that are among its options, in its order."""
-        return tuple(
-            option for key in self.options for option in options if (option.type.name, option.price_type) == key
+    def propose(self, problem: Problem) -> tuple[Proposal, ...]:
+        """Those of the offers that are among its options, in its order."""
+        keys = [(offer.type.name, offer.price_type) for offer in problem.offers]
+        return problem.alone(
+            [offer for key in self.options for offer, other in zip(problem.offers, keys, strict=True) if other == key]
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Sized:
-    option: LaunchOffer
-    count: int
-    """How many workers of it to launch, by limits and availability."""
-    wanted: int
-    """How many workers of it the demand would use without limits."""
-    cap: Reason | None
-    """The limit that makes it fewer; None: no limit does."""
-    covered: tuple[int, ...] = ()
-    placement: OpenPlacement | None = None
 
 
 def size_launch(
@@ -173,41 +161,41 @@ def size_launch(
         return ArrayLaunch()
     if (stopped := launch_context.stopped_by(array)) is not None:
         return ArrayLaunch(note=stopped)
-    options, refused = launch_context.offers(array, usage, waited=launch_context.now - shortfall.oldest)
+    offers, refused = launch_context.offers(array, usage, waited=launch_context.now - shortfall.oldest)
+    problem = Problem(
+        wants,
+        shortfall.placement,
+        offers,
+        what_is_left(array.limits, usage),
+        launch_context.now,
+        array.scale_up_batch,
+    )
+    sized: Sequence[Proposal]
     if unmet:
-        strategy = strategy_of(array)
-        ordered = strategy(wants, shortfall.placement, options) if replacing is None else replacing.sorted(options)
-        sized = _sizes_for_demand(ordered, wants, shortfall.placement)
+        sized = proposals_for(strategy_of(array), problem) if replacing is None else replacing.propose(problem)
         slots = sum(demand.slots * count for demand, count in wants)
         reason = because(Code.DEMAND, queue=array.queue, tasks=unmet, slots=slots)
         reason = reason if replacing is None else reason.then(replacing.reason)
     else:
-        sized = [_size_for_floor(option, shortfall.workers) for option in _by_preference(array, options)]
+        sized = [_so_many(offer, shortfall.workers) for offer in _by_preference(array, problem)]
         reason = because(Code.MIN_WORKERS_FLOOR, node_array=array.name, min_workers=array.limits.min_workers)
     if replacing is None and (budget := launch_context.keeps_to_cheapest(shortfall.needing)) is not None:
         sized, refused = _cheapest(sized, refused, budget)
-    chosen = [entry for entry in sized if entry.count]
+    chosen = [proposal for proposal in sized if proposal.count]
     verdicts = (*refused, *_verdicts(sized, wants, array.rules))
     if not chosen:
         return ArrayLaunch(buckets=verdicts, note=_nothing_note(array, sized, refused, launch_context, wants))
     growth = _launch(array, chosen, reason, verdicts, launch_context)
     if growth.launch is None or not unmet:
         return growth
-    served = _served(chosen[0], growth.launch, shortfall)
+    count = growth.launch.candidates[0].workers  # the launch may be rate-limited
+    served = chosen[0].served if count == chosen[0].count else problem.served_by(chosen[0].at_most(count))
     launch = replace(
         growth.launch,
         assignment=assignment_of(shortfall.wanted, served),
         ordered_for=ordered_for(shortfall.wanted, served),
     )
     return replace(growth, launch=launch)
-
-
-def _served(first: _Sized, launch: Launch, shortfall: Shortfall) -> tuple[int, ...]:
-    """Parallel to the demands: how many tasks the launch serves. The launch may be rate-limited."""
-    count = launch.candidates[0].count
-    if count == first.count:
-        return first.covered
-    return shortfall.placement.with_new(first.option.host, count).place(shortfall.demands).placed
 
 
 def size_requested(
@@ -224,23 +212,24 @@ def size_requested(
     """
     if (stopped := launch_context.stopped_by(array)) is not None:
         return ArrayLaunch(note=stopped)
-    options, refused = launch_context.offers(array, usage)
+    offers, refused = launch_context.offers(array, usage)
     if placement_group is not None:
-        options = tuple(_within(option, placement_group) for option in options)
-    sized = [_size_for_floor(option, count_of(option.type)) for option in _by_preference(array, options)]
+        offers = tuple(_within(offer, placement_group) for offer in offers)
+    problem = Problem((), OpenPlacement(), offers, now=launch_context.now)
+    sized = [_so_many(offer, count_of(offer.type)) for offer in _by_preference(array, problem)]
     if array.hybrid and not array.machine_types:  # the smallest type that limits do not cap comes first
-        sized.sort(key=lambda entry: entry.count < entry.wanted)
+        sized = sorted(sized, key=lambda proposal: proposal.count < proposal.wanted)
     if (budget := launch_context.keeps_to_cheapest()) is not None:
         sized, refused = _cheapest(sized, refused, budget)
-    chosen = [entry for entry in sized if entry.count]
+    chosen = [proposal for proposal in sized if proposal.count]
     verdicts = (*refused, *_verdicts(sized))
     if not chosen:
         return ArrayLaunch(buckets=verdicts, note=reason.then(_nothing_note(array, sized, refused, launch_context)))
     return _launch(array, chosen, reason, verdicts, launch_context, requested=True)
 
 
-def _by_preference(array: NodeArrayPolicy, options: Sequence[LaunchOffer]) -> Sequence[LaunchOffer]:
-    return options if array.hybrid else strategy_of(array)((), OpenPlacement(), options)
+def _by_preference(array: NodeArrayPolicy, problem: Problem) -> Sequence[LaunchOffer]:
+    return problem.offers if array.hybrid else preferred(array, problem)
 
 
 def _within(option: LaunchOffer, placement_group: str) -> LaunchOffer:
@@ -257,16 +246,16 @@ def _within(option: LaunchOffer, placement_group: str) -> LaunchOffer:
 
 def _launch(
     array: NodeArrayPolicy,
-    chosen: Sequence[_Sized],
+    chosen: Sequence[Proposal],
     reason: Reason,
     verdicts: tuple[BucketVerdict, ...],
     launch_context: LaunchContext,
     *,
     requested: bool = False,
 ) -> ArrayLaunch:
-    """The launch of the chosen options, capped by batch, launches an hour and the circuit breaker's window."""
+    """The launch of the chosen proposals, capped by batch, launches an hour and the circuit breaker's window."""
     first = chosen[0]
-    growth = ArrayLaunch(covered=first.covered, placement=first.placement, buckets=verdicts)
+    growth = ArrayLaunch(covered=first.served, placement=first.placement, buckets=verdicts)
     if launch_context.throttled is not None:
         return replace(growth, note=launch_context.throttled)
     if _too_soon(array, launch_context, requested=requested):
@@ -274,7 +263,9 @@ def _launch(
         return replace(growth, note=note)
     hourly = launches_left(array.limits, launch_context.launches, family_of(array), launch_context.now)
     batch = None if requested else Room(array.scale_up_batch, because(Code.SCALE_UP_BATCH, batch=array.scale_up_batch))
-    reason = reason.then(because(Code.LAUNCH_WANTED, workers=first.wanted, type=first.option.type.name))
+    reason = reason.then(because(Code.LAUNCH_WANTED, workers=first.wanted, type=first.types))
+    if first.reason is not None:
+        reason = reason.then(first.reason)
     if first.cap is not None:
         reason = reason.then(first.cap)
     pace = [room for room in (batch, hourly, launch_context.room_in_window()) if room is not None]
@@ -284,7 +275,7 @@ def _launch(
     if tightest is not None and tightest.count < first.count:
         reason = reason.then(tightest.cap)
     most = PLENTY if tightest is None else tightest.count
-    candidates = tuple(LaunchSet(entry.option.buckets, min(entry.count, most)) for entry in chosen)
+    candidates = tuple(_launch_set(proposal.at_most(most)) for proposal in chosen)
     return replace(growth, launch=Launch(array.name, candidates, reason))
 
 
@@ -295,100 +286,98 @@ def _too_soon(array: NodeArrayPolicy, launch_context: LaunchContext, *, requeste
     return last is not None and launch_context.now - last < launch_context.policy.batch_delay
 
 
-def _sizes_for_demand(options: Sequence[LaunchOffer], wants: Sequence[Want], placement: OpenPlacement) -> list[_Sized]:
-    """Every option sized for the same demand: how many workers of it the demand would use besides the supply."""
-    sized: list[_Sized] = []
-    for option in options:
-        most, cap = _most(option)
-        grown = placement.with_new(option.host, most)
-        found = grown.place(wants)
-        count = found.new_used
-        if not found.complete and not any(entry.count for entry in sized):  # only the preferred option needs its cap
-            count = placement.with_new(option.host, PLENTY).place(wants).new_used
-        sized.append(_Sized(option, found.new_used, count, cap if count > most else None, found.placed, grown))
-    return sized
+def _launch_set(parts: Sequence[Part]) -> LaunchSet:
+    first, *others = parts
+    return LaunchSet(
+        first.offer.buckets, first.count, besides=tuple(Offer(part.offer.buckets, part.count) for part in others)
+    )
 
 
 def _cheapest(
-    sized: Sequence[_Sized], refused: tuple[BucketVerdict, ...], budget: Budget
-) -> tuple[list[_Sized], tuple[BucketVerdict, ...]]:
-    """Of the available options only the one with the least price for the service, if any price is known. Unavailable
-    options stay, because they say why.
+    sized: Sequence[Proposal], refused: tuple[BucketVerdict, ...], budget: Budget
+) -> tuple[list[Proposal], tuple[BucketVerdict, ...]]:
+    """Of the available proposals only the one with the least price for the service, if any price is known. Unavailable
+    ones stay, because they say why.
     """
-    known = [entry for entry in sized if entry.count and entry.option.price < float("inf")]
+    known = [proposal for proposal in sized if proposal.count and proposal.price < float("inf")]
     if not known:
         return list(sized), refused
     best = min(known, key=_price_of_service)
-    more_expensive = [entry for entry in sized if entry.count and entry is not best]
+    more_expensive = [proposal for proposal in sized if proposal.count and proposal is not best]
     verdicts = [
         BucketVerdict(
             bucket.key,
             False,
             because(
                 Code.BUCKET_NOT_CHEAPEST,
-                type=entry.option.type.name,
-                cheapest=best.option.type.name,
+                type=part.offer.type.name,
+                cheapest=best.types,
                 owner=budget.owner,
             ),
         )
-        for entry in more_expensive
-        for bucket in entry.option.buckets
+        for proposal in more_expensive
+        for part in proposal.parts
+        if all(part.offer is not each.offer for each in best.parts)
+        for bucket in part.offer.buckets
     ]
-    return [best, *(entry for entry in sized if not entry.count)], (*refused, *verdicts)
+    return [best, *(proposal for proposal in sized if not proposal.count)], (*refused, *verdicts)
 
 
-def _price_of_service(entry: _Sized) -> float:
+def _price_of_service(proposal: Proposal) -> float:
     """Price an hour to serve one task, or the whole request."""
-    served = sum(entry.covered) or entry.count / max(entry.wanted, 1)
-    return entry.option.price * entry.count / served
+    served = sum(proposal.served) or proposal.count / max(proposal.wanted, 1)
+    return proposal.price / served
 
 
-def _size_for_floor(option: LaunchOffer, short: int) -> _Sized:
-    most, cap = _most(option)
-    return _Sized(option, min(short, most), short, cap if short > most else None)
-
-
-def _most(option: LaunchOffer) -> tuple[int, Reason]:
-    """How many workers of this option could be had now, and the cap behind that number."""
-    if option.available is not None and option.available < option.room.count:
-        return option.available, because(Code.CAPPED, cap="availability", limit=option.available)
-    return option.room.count, option.room.cap
+def _so_many(offer: LaunchOffer, count: int) -> Proposal:
+    """A number of workers that does not come from demand: for the floor, for requests."""
+    most, cap = most_of_offer(offer)
+    return Proposal((Part(offer, min(count, most)),), wanted=count, cap=cap if count > most else None)
 
 
 def _verdicts(
-    sized: Sequence[_Sized], wants: Sequence[Want] = (), rules: Rules | None = None
+    sized: Sequence[Proposal], wants: Sequence[Want] = (), rules: Rules | None = None
 ) -> tuple[BucketVerdict, ...]:
     """A verdict on every available bucket: chosen, not preferred, or of no use."""
     verdicts: list[BucketVerdict] = []
-    chosen: LaunchOffer | None = None
-    for entry in sized:
-        type_ = entry.option.type.name
-        if entry.count and chosen is None:
-            chosen, reason = entry.option, because(Code.BUCKET_CHOSEN, type=type_, count=entry.count)
-        elif entry.count and chosen is not None:
-            reason = because(Code.BUCKET_NOT_PREFERRED, type=type_, preferred=chosen.type.name)
-        elif entry.cap is not None:
-            reason = _no_use(entry, wants, rules).then(entry.cap) if not entry.wanted else entry.cap
-        else:
-            reason = _no_use(entry, wants, rules)
-        verdicts.extend(BucketVerdict(bucket.key, entry.option is chosen, reason) for bucket in entry.option.buckets)
+    judged: list[LaunchOffer] = []
+    chosen = next((proposal for proposal in sized if proposal.count), None)
+    for proposal in sized:
+        for part in proposal.parts:
+            if any(part.offer is each for each in judged):
+                continue
+            judged.append(part.offer)
+            reason = _verdict(proposal, part, chosen, wants, rules)
+            verdicts.extend(BucketVerdict(bucket.key, proposal is chosen, reason) for bucket in part.offer.buckets)
     return tuple(verdicts)
 
 
-def _no_use(entry: _Sized, wants: Sequence[Want], rules: Rules | None) -> Reason:
-    """Why a worker of this option would run no waiting task."""
-    type_, host = entry.option.type.name, entry.option.host
+def _verdict(
+    proposal: Proposal, part: Part, chosen: Proposal | None, wants: Sequence[Want], rules: Rules | None
+) -> Reason:
+    if proposal is chosen:
+        return because(Code.BUCKET_CHOSEN, type=part.offer.type.name, count=part.count)
+    if proposal.count and chosen is not None:
+        return not_preferred(part.offer, chosen)
+    if proposal.cap is None:
+        return _no_use(part.offer, wants, rules)
+    return proposal.cap if proposal.wanted else _no_use(part.offer, wants, rules).then(proposal.cap)
+
+
+def _no_use(offer: LaunchOffer, wants: Sequence[Want], rules: Rules | None) -> Reason:
+    """Why a worker of this offer would run no waiting task."""
+    type_, host = offer.type.name, offer.host
     unmet = [unmet_by(host, demand, rules) for demand, count in wants if count]
     if unmet and all(unmet):
         return because(Code.BUCKET_AGAINST_RULES, type=type_, places=tuple(sorted({*chain.from_iterable(unmet)})))
-    return because(Code.BUCKET_TOO_SMALL, type=type_, reported=_reported_of(entry.option, wants))
+    return because(Code.BUCKET_TOO_SMALL, type=type_, reported=_reported_of(offer, wants))
 
 
-def _reported_of(option: LaunchOffer, wants: Sequence[Want]) -> tuple[str, ...] | None:
+def _reported_of(offer: LaunchOffer, wants: Sequence[Want]) -> tuple[str, ...] | None:
     """Values that pending jobs ask for and that its hosts report differently from what the type promises."""
     requested = {requested.name for demand, count in wants if count for requested in demand.properties}
-    forced = option.host.forced - frozenset().union(*(demand.names for demand, count in wants if count))
-    values = () if option.reported is None else option.reported.values
+    forced = offer.host.forced - frozenset().union(*(demand.names for demand, count in wants if count))
+    values = () if offer.reported is None else offer.reported.values
     texts = [f"no {name}" if text is None else f"{name}={text}" for name, text in values if name in requested - forced]
     texts += [f"{name}={text}, which is FORCED" for name, text in values if name in forced]
     return tuple(texts) or None
@@ -396,21 +385,22 @@ def _reported_of(option: LaunchOffer, wants: Sequence[Want]) -> tuple[str, ...] 
 
 def _nothing_note(
     array: NodeArrayPolicy,
-    sized: Sequence[_Sized],
+    sized: Sequence[Proposal],
     refused: Sequence[BucketVerdict],
     launch_context: LaunchContext,
     wants: Sequence[Want] = (),
 ) -> Reason:
-    """Why nothing is launched although something is needed: the cap of the preferred option, or that nothing is
+    """Why nothing is launched although something is needed: the cap of the preferred proposal, or that nothing is
     available, with the cause for the first allowed type.
     """
-    capped = next((entry for entry in sized if entry.cap is not None), None)
+    capped = next((proposal for proposal in sized if proposal.cap is not None), None)
     if capped is not None and capped.cap is not None:
-        reason = because(Code.LAUNCH_WANTED, workers=capped.wanted, type=capped.option.type.name)
+        reason = because(Code.LAUNCH_WANTED, workers=capped.wanted, type=capped.types)
         return reason.then(capped.cap)
     types = not_offered(array, launch_context.buckets) or array.machine_types
     nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name, requested=types or None)
-    disproved = (_no_use(entry, wants, array.rules) for entry in sized if _reported_of(entry.option, wants))
+    proposed = [part.offer for proposal in sized for part in proposal.parts]
+    disproved = (_no_use(offer, wants, array.rules) for offer in proposed if _reported_of(offer, wants))
     others = (verdict.reason for verdict in refused if verdict.reason.code is not Code.BUCKET_NOT_ALLOWED)
     why = next(chain(disproved, others), None)
     return nothing if why is None else nothing.then(why)

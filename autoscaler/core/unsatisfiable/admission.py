@@ -88,7 +88,7 @@ def admission_of(cluster: Cluster, fleet: Fleet, policy: Policy) -> Admission:
     machines += [(order.node_array, order.bucket, order.type) for order in fleet.orders]
     existing = {(array, type_.name): (array, bucket, type_) for array, bucket, type_ in machines}
     return Admission(
-        policy=under(None, policy),
+        policy=_without_functions(under(None, policy)),
         buckets=fleet.buckets,
         complexes=cluster.complexes,
         queues=cluster.queues,
@@ -104,6 +104,11 @@ def admission_of(cluster: Cluster, fleet: Fleet, policy: Policy) -> Admission:
         enrols_itself=fleet.enrols_itself,
         by_rules=tuple(sorted(complexes_given(policy.rules))),
     )
+
+
+def _without_functions(policy: Policy) -> Policy:
+    """A policy that can be written: who judges a submission launches nothing."""
+    return replace(policy, node_arrays=tuple(replace(array, proposes=None) for array in policy.node_arrays))
 
 
 class Judge:

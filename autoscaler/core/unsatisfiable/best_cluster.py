@@ -257,9 +257,15 @@ def _type_setting(each: Range, type_: InstanceType) -> tuple[str, str] | None:
     array, most = each.array, each.array.max_cores_per_worker
     if not array.hybrid:
         return "instance_type", type_.name
-    if type_.family != each.family:
-        return ("family", type_.family) if not most or type_.vcpus <= most else None
+    if not each.of_family(type_.family):
+        return ("family", _with_family(each, type_)) if not most or type_.vcpus <= most else None
     return "max_cores_per_worker", str(type_.vcpus)
+
+
+def _with_family(each: Range, type_: InstanceType) -> str:
+    """The value that allows the family of this type: where several are allowed, those and this one."""
+    several = each.array.family is not None and ("," in each.array.family or len(each.families) > 1)
+    return f"{each.array.family},{type_.family}" if several else type_.family
 
 
 _OF_TYPES = frozenset({"instance_type", "family", "max_cores_per_worker"})
@@ -297,7 +303,7 @@ def _type_settings(each: Range, type_: InstanceType) -> tuple[tuple[str, str], .
         return ()
     if not array.hybrid:
         return (("instance_type", type_.name),)
-    family = (("family", type_.family),) if type_.family != each.family else ()
+    family = () if each.of_family(type_.family) else (("family", _with_family(each, type_)),)
     return (*family, *((("max_cores_per_worker", str(type_.vcpus)),) if most and type_.vcpus > most else ()))
 
 

@@ -140,6 +140,11 @@ ROWS = {
         remedy="It passes by itself. Find out who removed the state: history, costs, requests and pauses are lost.",
         owner_remedy="Nothing needs to be done: launches go on by themselves.",
     ),
+    Code.LAUNCH_PREFERRED: ReasonRow(
+        "preferred: {why}",
+        short="preferred",
+        owner_remedy="Nothing needs to be done.",
+    ),
     Code.LAUNCH_REPLACES: ReasonRow(
         "it replaces {worker}",
         short="replaces",
