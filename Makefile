@@ -154,7 +154,7 @@ bench-plan: setup  ## CPU of one plan() by workers and job categories, beside a 
 bench-starting: setup  ## how long a job waits from the order of its worker to its start on a private cell, and for whom
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.starting
 
-shape: setup  ## size of the product: files, lines, import cycles, largest packages, longest functions
+shape: setup  ## size of the product: code by part beside its budget, files, import cycles, longest functions
 	@$(BIN)/python -m bench.shape
 
 lock: setup  ## pin the requirements anew, with the hashes of all files of a version

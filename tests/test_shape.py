@@ -65,3 +65,26 @@ def test_code_lines_exclude_docstrings_comments_imports_and_empty_lines() -> Non
 @pytest.mark.thorough
 def test_no_module_of_the_product_is_in_a_cycle() -> None:
     assert shape.cycles_of_modules(shape.measure(shape.ROOT)) == []
+
+
+def test_a_module_belongs_to_the_part_whose_package_is_nearest() -> None:
+    titles = [
+        shape.part_of(name).title.partition(":")[0]
+        for name in (
+            *("autoscaler.core.plan", "autoscaler.core.cost.shares", "autoscaler.report.cost", "autoscaler.report.log"),
+            *("autoscaler.providers.cyclecloud.provider", "autoscaler.providers.aws.provider", "autoscaler.errors"),
+        )
+    ]
+    kernel, cost, service = "kernel", "cost and history", "service and page"
+    assert titles == [kernel, cost, cost, service, "CycleCloud", "providers", service]
+
+
+def test_each_part_has_modules_and_every_name_of_a_part_exists() -> None:
+    names = {module.name for module in shape.measure(shape.ROOT)}
+    assert [package for part in shape.PARTS for package in part.packages if package not in names] == []
+
+
+def test_a_part_beyond_its_budget_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape, "PARTS", (shape.Part("all", 2, ("autoscaler",)),))
+    module = shape.read_module(Path("autoscaler/core/sizing/sizing.py"), SIZING + "\n\nA = 1\n")
+    assert "      3 of      2  all, 1 beyond it" in shape.report([module])
