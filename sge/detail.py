@@ -32,8 +32,8 @@ _NUMBER_OF[b"JB_execution_time"] = re.compile(
     rb"<JB_execution_time>\s*([0-9]{1,19}|[0-9]{4}-[0-9T:.-]{6,30})\s*</JB_execution_time>"
 )
 _WORD_OF = {tag: re.compile(rb"<%b>([^<]*)</%b>" % (tag, tag)) for tag in _WORDS}
-MOST_CONTEXT = 20_000
-"""Bytes of a context that are kept: the memory of every pass has them, and users write what they like."""
+MOST_CONTEXT = 4_000
+"""Bytes of a context that are kept: the memory of every pass has those of all jobs, and users write what they like."""
 _RERUN = {b"1": True, b"2": False}
 """`JB_restart`: 0 leaves it to the queue."""
 _IMMEDIATE = 1

@@ -19,6 +19,10 @@ SILENCE = 0.002
 """Seconds without another line after which a BEGIN is the qmaster's own. It writes all lines at once."""
 LONGEST = 1500
 """Most characters of a sentence: the qmaster reads lines of less than 10,000."""
+LONGEST_LINE = 1_000_000
+"""Bytes of a line from which on it is not kept: `-hold_jid` may have many megabytes, and while one job is judged the
+qmaster accepts no other.
+"""
 _TOLD = frozenset({"pe_name", "pe_min", "pe_max", "l_hard", "q_hard", "masterq", "ar", "USER", "P", "ckpt"})
 
 _REQUEST = re.compile(r"(?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\]|[()\[\]])+")
@@ -80,14 +84,18 @@ class Conversation:
         self._say("RESULT STATE CORRECT" if corrected else "RESULT STATE ACCEPT")
 
     def _line(self) -> str | None:
-        """The next line; None if nobody is there any more."""
-        while b"\n" not in self._pending:
-            received = os.read(self.incoming, 65536)
-            if not received:
+        """The next line, or the beginning of one that is too long; None if nobody is there any more."""
+        parts, kept = [], 0
+        while True:
+            part, end, self._pending = self._pending.partition(b"\n")
+            if kept < LONGEST_LINE:
+                parts.append(part)
+                kept += len(part)
+            if end:
+                return b"".join(parts).decode("utf-8", "replace").strip()
+            self._pending = os.read(self.incoming, 65536)
+            if not self._pending:
                 return None
-            self._pending += received
-        line, _, self._pending = self._pending.partition(b"\n")
-        return line.decode("utf-8", "replace").strip()
 
     def _more(self) -> bool:
         """Whether another line follows at once."""

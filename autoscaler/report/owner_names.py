@@ -16,6 +16,8 @@ from autoscaler.report.reasons.table import REASONS
 _OWNER = "{owner}"
 _OTHER_FACT = re.compile(r"\{(?!owner\})\w+\}")
 _OPTIONAL = re.compile(r"\[([^\]]*)\]")
+_READ_IN_TURNS = re.compile(r"(?<=\bjobs of )[^;:]+?(?= are (?:too long|huge)\b)")
+"""The names of owners whose jobs take long to read (`sge/shared_listing.py`, `sge/detail_lookups.py`)."""
 _CELL = Budget(Whose.CELL, "", 0.0).owner
 """The cell is nobody's name."""
 
@@ -30,7 +32,7 @@ def without_owners(sentence: str, own: Collection[str] = ()) -> str:
         kind = name.partition(" ")[0]
         return f"a {kind}" if kind in (Whose.USER, Whose.PROJECT) and kind != name else "one owner"
 
-    return _pattern().sub(hidden, sentence)
+    return _pattern().sub(hidden, _READ_IN_TURNS.sub("some owners", sentence))
 
 
 @cache

@@ -10,6 +10,8 @@ from autoscaler.report.owner_names import without_owners
 from autoscaler.report.owners import of_owner
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import facts_of, filled
+from autoscaler.sge.detail_lookups import DetailLookups
+from tests.sge.test_long_requests import LONG, Details, Master, of
 
 TEMPLATES = sorted(
     {words for row in REASONS.values() for words in (row.sentence, row.short or "") if "{owner}" in words}
@@ -57,3 +59,16 @@ def test_the_budget_of_the_cell_is_named_to_all() -> None:
         REASONS[Code.BUDGET_LEVEL].sentence, {"owner": "the cell", "level": 80, "budget": 5, "currency": "EUR"}
     )
     assert without_owners(words) == words
+
+
+def test_whose_jobs_take_long_to_read_is_hidden() -> None:
+    listing = Master({"ann": [of("ann", 1)], "eve": [of("eve", 2, LONG)], "mal": [of("mal", 3, LONG)]})
+    shared = listing.listing()
+    shared.read(listing, 30.0)
+    details = Details({7: 9.0})
+    lookups = DetailLookups(lambda: details.now)
+    lookups.read(details, (7,), {7: "eve"}, 30.0)
+    for trouble in (shared.trouble, lookups.trouble):
+        assert " eve" in trouble
+        assert "jobs of some owners are" in without_owners(trouble)
+        assert " eve " not in without_owners(trouble)

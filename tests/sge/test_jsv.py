@@ -12,7 +12,7 @@ from types import MappingProxyType
 import pytest
 
 from autoscaler.core.model.cluster import UNLIMITED_SLOTS
-from autoscaler.sge.jsv import LONGEST, Conversation, OutOfStep, read_request
+from autoscaler.sge.jsv import LONGEST, LONGEST_LINE, Conversation, OutOfStep, read_request
 
 WAIT = 5.0
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -93,6 +93,15 @@ def test_a_job_is_corrected_before_it_is_accepted_and_judged_as_corrected() -> N
 def test_a_job_that_is_refused_is_not_corrected() -> None:
     with conversation("too much", {"pe_name": "mpi*"}) as master:
         assert master.submits("PARAM A sge", "PARAM pe_name mpi") == "RESULT STATE REJECT too much"
+
+
+def test_a_line_of_many_megabytes_is_not_kept_and_the_next_job_is_read() -> None:
+    long = "main.q," * 1_000_000
+    with conversation() as master:
+        assert master.submits("PARAM A sge", f"PARAM hold_jid {long}", f"PARAM q_hard {long}") == "RESULT STATE ACCEPT"
+        assert master.submits("PARAM A sge", "PARAM l_hard h_vmem=2G") == "RESULT STATE ACCEPT"
+    assert len(master.received[0]["q_hard"]) < LONGEST_LINE + 100_000
+    assert master.received[1] == {"l_hard": "h_vmem=2G"}
 
 
 def test_a_sentence_is_one_line_of_bounded_length() -> None:

@@ -13,9 +13,11 @@ from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.reasons import Code
 from autoscaler.errors import CommandTimedOut, GridEngineNotObservable
 from autoscaler.process import Completed
+from autoscaler.sge.detail import MOST_CONTEXT, read_details
 from autoscaler.sge.detail_lookups import PATIENCE, DetailLookups
 from autoscaler.sge.qstat import read_qstat
 from autoscaler.sge.shared_listing import EXTRA, REST, TURN, SharedListing
+from autoscaler.sge.units import Clock
 from tests.sge.printed import qstat, queue_list, running_job, waiting_job
 
 LONG = f"<predecessor_jobs_req>{'n' * (EXTRA + 10_000)}</predecessor_jobs_req>"
@@ -235,3 +237,15 @@ def test_a_lookup_that_is_quick_again_is_no_trouble() -> None:
         master.now += TURN * REST
         lookups.read(master, tuple(owners), owners, 30.0)
     assert lookups.trouble == ""
+
+
+def test_of_a_context_only_a_part_is_kept() -> None:
+    pairs = [("tier", "gold"), *((f"x{number}", "y" * 1000) for number in range(100))]
+    context = "".join(
+        f"<context_list><VA_variable>{name}</VA_variable><VA_value>{value}</VA_value></context_list>"
+        for name, value in pairs
+    )
+    answer = f"<djob_info><JB_job_number>7</JB_job_number><JB_context>{context}</JB_context></djob_info>"
+    (found,) = read_details(answer.encode(), Clock(UTC), 0.0).values()
+    assert found.context["tier"] == "gold"
+    assert sum(map(len, found.context.values())) < MOST_CONTEXT
