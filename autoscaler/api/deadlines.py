@@ -30,6 +30,8 @@ UNTAKEN = 60.0
 """Seconds for a client to read enough of an answer for more of it to be sent."""
 UNTAKEN_IF_FULL = 5.0
 """The same if others wait for a connection."""
+_NEARLY = 5
+"""Connections that are kept free of clients that do not read their answers, where none are reserved."""
 LARGEST_HEAD = 16 * 1024
 _SO_PEERGROUPS, _MOST_GROUPS = 59, 256
 _LINGER = 0.1
@@ -77,6 +79,8 @@ class TimedProtocol(H11Protocol):
         if self._too_many_of_one() or (self._full_for_others() and not self._ends_one_that_does_not_read()):
             self._send_away()
             return
+        if not self._listener.reserved and len(self._together()) > self._listener.at_once - _NEARLY:
+            self._ends_one_that_does_not_read()
         self._watch()
         idle = [each for each in self.connections if isinstance(each, TimedProtocol) and each.idle]
         if len(idle) > self._listener.waiting:

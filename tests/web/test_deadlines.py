@@ -145,6 +145,24 @@ def test_a_client_that_does_not_read_its_answers_is_disconnected(
     assert answered() < calls
 
 
+def test_where_all_places_are_taken_a_client_that_does_not_read_gives_way(
+    api: Served, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "UNTAKEN_IF_FULL", 0.1)
+    monkeypatch.setattr(deadlines, "_NEARLY", AT_ONCE - 2, raising=False)
+    asked = f"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nAuthorization: {LOGIN}\r\n\r\n".encode()
+    deaf = connections.open(asked * 200, receives=4096)
+    reads = connections.open()
+    assert until(lambda: len(api.calls.newest(200)) > 0)
+
+    def pushed_out() -> bool:
+        connections.open().close()
+        return ended(deaf)
+
+    assert until(pushed_out, 10.0)
+    assert not ended(reads)
+
+
 def test_a_caller_refused_before_its_body_arrives_reads_the_refusal(connections: Connections) -> None:
     refused = connections.open(HEAD + b"\r\n{")
     assert refused.recv(65536).startswith(b"HTTP/1.1 401")
