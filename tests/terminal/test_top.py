@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import DataTable
 
+from autoscaler.core.events.event import EventKind, JobEvent
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.report.events import event_part
+from autoscaler.report.sentence import sentence
+from autoscaler.report.wording import text
+from autoscaler.store.events import KeptEvent
 from autoscaler.terminal.rows import subject_of
 from autoscaler.terminal.top import INTERRUPTED, Top
+from tests.core.building import a_snapshot, jobs
 from tests.terminal.answering import HOSTILE, Service, a_worker, an_event, waiting
 
 NARROW, BROAD = (80, 24), (200, 50)
@@ -427,3 +438,20 @@ def test_a_long_cause_is_in_view_on_a_broad_terminal() -> None:
         assert "the end of it" in seen(top)
 
     played(service, play, size=NARROW)
+
+
+def test_the_page_of_top_shows_sentences_that_the_code_writes() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operate" / "top.md").read_text("utf-8")
+    block = page.split("```")[1]
+    rows = block.partition("waits because\n")[2].partition(" worker ")[0].splitlines()
+    causes = [re.split(r"  +", row.strip(), maxsplit=3)[3] for row in rows if row.strip()]
+    written = {
+        text(because(Code.CAPPED, cap="max_workers", limit=2)),
+        text(because(Code.HELD, state="hqw")),
+    }
+    assert causes
+    assert set(causes) == written
+    order = JobEvent(EventKind.ORDERED, 0.0, 0.0, 0.0, "40-42", count=3, message="1 m5.large", order_id="0f0f3a1b")
+    assert event_part(KeptEvent(1, order))["text"] in block
+    made = plan(a_snapshot(jobs(5, waited=900.0), limits=Limits(max_workers=1)))
+    assert f"pass 811: {sentence(made).partition(': ')[2]}" in block
