@@ -10,7 +10,7 @@ import pytest
 from autoscaler.core.actions import Hold, Release, Remove, Terminate
 from autoscaler.core.demand.eligibility import details_wanted
 from autoscaler.core.demand.owners import owner_of
-from autoscaler.core.limits.circuit_breaker import tripped
+from autoscaler.core.limits.circuit_breaker import slowed_owners, tripped
 from autoscaler.core.model.cluster import JobCategory, JobRequest
 from autoscaler.core.model.fleet import OrderedFor
 from autoscaler.core.model.memory import Event, OwnerSeen
@@ -263,6 +263,15 @@ def test_two_owners_who_agree_are_slowed_down_and_others_are_not() -> None:
     assert of_mal.due == NOW + 540.0
     later = plan(replace(world(idle[1]), now=NOW + 541.0))
     assert verdict_of(later, "w-mal").verdict == "disable"
+
+
+@pytest.mark.parametrize("agreeing", (2, 5, 10))
+def test_owners_who_agree_slow_nobody_down_who_caused_little(agreeing: int) -> None:
+    caused = [Event(NOW, 2, "execute", owner=f"mal{at}") for at in range(agreeing)]
+    found = slowed_owners(TWO, (*caused, Event(NOW, 1, "execute", owner="ann")), (), NOW, None)
+    assert found
+    assert all(owner.startswith("mal") for owner in found)
+    assert slowed_owners(TWO, (Event(NOW, 99, "execute", owner="eve"), *caused[:1]), (), NOW, None) == {}
 
 
 @pytest.mark.parametrize("kind", (OwnerKind.PROJECT, OwnerKind.ACCOUNT))

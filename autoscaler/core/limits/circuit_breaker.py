@@ -3,10 +3,10 @@ everything until a person resumes. It only limits the rate of other launches (`c
 
 No owners of jobs may stop it for all, also not several who agree (docs/decisions/0082): where jobs have several
 owners, half of those who caused something, and two at least, are left out, those who caused most. If only the one who
-caused most is left out and the rest is more than the settings allow, nothing is launched for those who caused
-something, and none of their workers is removed, until some of the window has passed. What jobs are deleted or held
-likewise only stops deleting and holding: of one owner within the window (`core/unsatisfiable/deadlock.py`), and of
-all if others caused too many. In a cell of one owner everything counts, and stops everything.
+caused most is left out and the rest is more than the settings allow, nothing is launched for those who caused most,
+and none of their workers is removed, until some of the window has passed. What jobs are deleted or held likewise only
+stops deleting and holding: of one owner within the window (`core/unsatisfiable/deadlock.py`), and of all if others
+caused too many. In a cell of one owner everything counts, and stops everything.
 """
 
 from __future__ import annotations
@@ -75,22 +75,26 @@ def slowed_owners(
     now: float,
     resumed_at: float | None,
 ) -> Mapping[str, Reason]:
-    """In a cell of several owners: those for whom nothing is launched and no worker removed now, and why."""
+    """In a cell of several owners: those for whom nothing is launched and no worker removed now, and why. Those who
+    caused least are not slowed down, as many of them as together stay within the limit: else some who agree would slow
+    down everybody who caused anything.
+    """
     found: dict[str, Reason] = {}
     for what, events, most in (
         ("launches that helped no job", helped_no_job, circuit_breaker.max_launches),
         ("removals", removals, circuit_breaker.max_removals),
     ):
-        counts = Counter(by_owner(events, circuit_breaker.window, now, resumed_at))
-        if most is None or counts.total() - max((counts[owner] for owner in counts if owner), default=0) <= most:
+        counts = dict(by_owner(events, circuit_breaker.window, now, resumed_at))
+        so_far = counts.pop("", 0)
+        least_first = sorted(counts, key=lambda owner: (counts[owner], owner))
+        if most is None or so_far + sum(counts[owner] for owner in least_first[:-1]) <= most:
             continue
-        for owner in counts.keys() - {""}:
-            first = min(
-                event.at for event in events if event.owner == owner and now - event.at < circuit_breaker.window
-            )
-            found[owner] = because(
-                Code.OWNER_SLOWED, owner=owner, what=what, most=most, until_at=first + circuit_breaker.window
-            )
+        recent = [event for event in events if now - event.at < circuit_breaker.window]
+        for owner in least_first:
+            so_far += counts[owner]
+            if so_far > most:
+                until_at = min(event.at for event in recent if event.owner == owner) + circuit_breaker.window
+                found[owner] = because(Code.OWNER_SLOWED, owner=owner, what=what, most=most, until_at=until_at)
     return {owner: found[owner] for owner in sorted(found)}
 
 
