@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: docs words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan shape lock clean
+.PHONY: docs words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan bench-page pictures shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -38,10 +38,10 @@ help:  ## list the targets
 setup:  ## install what is missing: Debian packages, .venv with the pinned requirements
 	@bin/setup
 
-demo: setup  ## ten jobs on a private Grid Engine, with a live view (MODE=homogeneous|hybrid PROVIDER=local|aws|azure|cyclecloud|cloud_pipeline)
+demo: setup  ## ten jobs on a private Grid Engine, with a live view (MODE=homogeneous|hybrid PROVIDER=local|aws|azure|cyclecloud|cloud_pipeline PAGE=1: with its page)
 	@if [ "$$(id -u)" != 0 ] && [ -z "$(AS_ROOT)" ]; then \
 		echo "make demo: namespaces need root, and there is no sudo: run it as root" >&2; exit 1; fi
-	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/sge-autoscaler demo --mode $(MODE) --provider $(PROVIDER)
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/sge-autoscaler demo --mode $(MODE) --provider $(PROVIDER) $(if $(PAGE),--page)
 
 test: setup  ## all tests, real cell included (TESTS=tests/core WORKERS=2 PYTEST_ARGS='-k shrink')
 	@mkdir -p $(dir $(RESULTS)) && : > $(RESULTS)
@@ -153,6 +153,12 @@ bench-plan: setup  ## CPU of one plan() by workers and job categories, beside a 
 
 bench-starting: setup  ## how long a job waits from the order of its worker to its start on a private cell, and for whom
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.starting
+
+bench-page: setup  ## the page in a large cell: processor time and bytes of each view, 50 open pages (BROWSER=1: charts in chromium, too)
+	@$(BIN)/python -m bench.page $(if $(BROWSER),--browser)
+
+pictures: setup  ## screenshots of the page on a private cell, for README and docs: docs/pictures
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m tests.page.pictures
 
 shape: setup  ## size of the product: code by part beside its budget, files, import cycles, longest functions
 	@$(BIN)/python -m bench.shape

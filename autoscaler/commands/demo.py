@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
@@ -19,6 +21,8 @@ from autoscaler.report import SCHEMA
 from autoscaler.terminal.lines import Lines
 from autoscaler.terminal.readings import Poller
 
+PAGE_STAYS = 600.0
+"""Seconds for which the page stays after the jobs."""
 EVERY = 0.7
 """Seconds between two updates of `top`: the demo takes a minute."""
 
@@ -34,8 +38,9 @@ EVERY = 0.7
     show_default=True,
     help="Provider of the workers.",
 )
+@click.option("--page", is_flag=True, help="Serve the page, too, and keep everything up for ten minutes afterwards.")
 @json_option
-def command(mode: str, provider: str, as_json: bool) -> None:
+def command(mode: str, provider: str, page: bool, as_json: bool) -> None:
     """Play one of the two examples on a private Grid Engine of its own.
 
     Needs root and Debian's Grid Engine packages (`make setup` installs them). It does not touch a Grid Engine that is
@@ -48,9 +53,14 @@ def command(mode: str, provider: str, as_json: bool) -> None:
     signal.signal(signal.SIGTERM, _leave)
     console = Console(stderr=as_json)
     lines = Lines(console)
-    with played(mode, provider, lines.say) as watch:
+    with played(mode, provider, lines.say, page=page) as watch:
         watch.submit(lines.say)
-        summary = _watched(watch, lines, on_top=console.is_terminal and sys.stdin.isatty() and not as_json)
+        on_top = console.is_terminal and sys.stdin.isatty() and not as_json and not page
+        summary = _watched(watch, lines, on_top=on_top)
+        if page:
+            lines.say("the jobs have ended; the page stays for ten minutes, or until Ctrl-C")
+            with contextlib.suppress(KeyboardInterrupt):
+                time.sleep(PAGE_STAYS)
     if as_json:
         print_json({"schema": SCHEMA, **summary.document()})
         return

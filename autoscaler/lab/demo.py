@@ -7,23 +7,26 @@ gone.
 
 from __future__ import annotations
 
+import re
+import secrets
 import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from autoscaler.answer_client import SOCKET_ENV, ServiceAddress, ask, target
+from autoscaler.api.passwords import set_password
 from autoscaler.errors import AutoscalerError
 from autoscaler.lab.cell import Cell, ExecHost
 from autoscaler.lab.played_cloud import CLOUDS, played_cloud
 from autoscaler.lab.played_launcher import Launcher
 from autoscaler.lab.private_root import MASTER
-from autoscaler.process import Running
+from autoscaler.process import Running, start
 from autoscaler.report.wording import count
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
@@ -31,6 +34,8 @@ from autoscaler.store.store import Store
 LOOK_EVERY = 0.7
 LAUNCHES = "cloud_pipeline"
 """The provider whose platform starts the autoscaler itself."""
+SERVES_WITHIN = 60.0
+"""Seconds for the page to come up."""
 DEADLINE = 170.0
 """Seconds from the submission until the demo gives up."""
 _ENDED_WELL = "0"
@@ -155,9 +160,9 @@ Say = Callable[[str], None]
 
 
 @contextmanager
-def played(mode: str, provider: str, say: Say) -> Iterator[Watch]:
-    """One scenario with the autoscaler running, until the block ends. Raises DemoFailed, NoControlPlane, CellError or
-    NamespaceError.
+def played(mode: str, provider: str, say: Say, *, page: bool = False) -> Iterator[Watch]:
+    """One scenario with the autoscaler running, until the block ends. `page`: with its page, on the loopback address of
+    this machine. Raises DemoFailed, NoControlPlane, CellError or NamespaceError.
     """
     scenario = SCENARIOS[mode]
     say(f"sge-autoscaler demo · {scenario.title}")
@@ -168,7 +173,7 @@ def played(mode: str, provider: str, say: Say) -> Iterator[Watch]:
             environment = {**scenario.settings, **rental.settings, **address, **_of_cell(cell, rental)}
             _prepare(cell, environment, say)
             started = _launched(cell, environment, say) if provider == LAUNCHES else _autoscaler(cell, environment)
-            with started as running:
+            with started as running, _page(cell, environment, say) if page else nullcontext():
                 yield Watch(cell, scenario, running)
 
 
@@ -216,6 +221,31 @@ def _autoscaler(cell: Cell, environment: Mapping[str, str]) -> Iterator[Running]
         yield running
     finally:
         running.terminate(10.0)
+
+
+@contextmanager
+def _page(cell: Cell, environment: Mapping[str, str], say: Say) -> Iterator[None]:
+    """`serve` outside of the cell's network, so that a browser of this machine reaches it. It ends with us."""
+    password, log = secrets.token_urlsafe(9), cell.directory / "page.log"
+    set_password(Path(environment["CP_CAP_AUTOSCALE_WORKDIR"]) / "http-passwords", "demo", password)
+    own = {"CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:0"}
+    argv = ("setpriv", "--pdeathsig", "TERM", "--", "sge-autoscaler", "serve")
+    serving = start(argv, env={**cell.environment, **environment, **own}, cwd=cell.home, output=log)
+    try:
+        for _ in range(int(SERVES_WITHIN / LOOK_EVERY)):
+            if found := re.search(r"page at (\S+)", log.read_text(errors="replace")):
+                say(f"{found[0]}: user demo, password {password}")
+                break
+            if serving.poll() is not None:
+                break
+            time.sleep(LOOK_EVERY)
+        else:
+            raise DemoFailed("the page does not come up")
+        if serving.poll() is not None:
+            raise DemoFailed(f"the page ended: {log.read_text(errors='replace').strip()}")
+        yield
+    finally:
+        serving.terminate(15.0)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from autoscaler.core.actions import Action, Launch
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import Plan
 from autoscaler.errors import SettingsError
 from autoscaler.report import SCHEMA
@@ -32,11 +33,12 @@ _OF_ALL = frozenset({"kind", "node_array", "instance_type", "count", "zone", "pr
 
 def considered(plan: Plan) -> list[dict[str, Any]]:
     """What was considered for the launches of a plan: the offers that were chosen, then those that were not, with the
-    reason; [] if it launches nothing.
+    reason; [] if it launches nothing. Offers that the settings do not allow are left out.
     """
     if not any(isinstance(action, Launch) for action in plan.actions):
         return []
-    ordered = sorted(plan.buckets, key=lambda verdict: not verdict.chosen)  # else as they were tried
+    offered = [verdict for verdict in plan.buckets if verdict.reason.code is not Code.BUCKET_NOT_ALLOWED]
+    ordered = sorted(offered, key=lambda verdict: not verdict.chosen)  # else as they were tried
     return [bucket_part(verdict) for verdict in ordered[:MOST_CONSIDERED]]
 
 

@@ -13,8 +13,12 @@ from autoscaler.core.model.fleet import Worker
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.observed import observe_workers
+from autoscaler.core.workers.settled import SettledWorkers
 from autoscaler.core.workers.worker_state import WorkerState
 from autoscaler.report.events import at_zone
+
+_SETTLED = SettledWorkers()
+"""States of the last answer: one is made at a time, while the loop, on its own thread, uses those of its plan."""
 
 
 def worker_rows(snapshot: Snapshot, workers: Iterable[Mapping[str, Any]], zone: tzinfo | None) -> list[dict[str, Any]]:
@@ -22,7 +26,7 @@ def worker_rows(snapshot: Snapshot, workers: Iterable[Mapping[str, Any]], zone: 
     machines = {worker.id: worker for worker in snapshot.fleet.workers}
     hosts = {host.name.lower(): host for host in snapshot.cluster.hosts}
     read = readable(snapshot)
-    known = observe_workers(read.cluster, read.fleet, read.memory, read.policy, read.now).known
+    known = observe_workers(read.cluster, read.fleet, read.memory, read.policy, read.now, _SETTLED).known
     states = {state.worker.id: state for state in known}
     rows = []
     for row in workers:

@@ -73,7 +73,9 @@ def history_report(
     finest = next((one.seconds for one in RESOLUTIONS if since >= now - one.kept_for), RESOLUTIONS[-1].seconds)
     length = step or next((one for one in STEPS if (until - since) / one <= LINES), STEPS[-1])
     length = max(length, finest)
-    samples = table.between(since, until, now=now)
+    # Of long times only coarse rows are read: a week by the minute has ten thousand.
+    coarse = RESOLUTIONS[-1].seconds if length >= RESOLUTIONS[-1].seconds and until - since > 2 * 86_400 else None
+    samples = table.between(since, until, now=now, seconds=coarse)
     known = tuple(sorted({name for one in samples for name in one.arrays}))
     if array:
         samples = tuple(replace(one, arrays={k: v for k, v in one.arrays.items() if k == array}) for one in samples)

@@ -36,34 +36,37 @@ class ObservedPlan:
 
     def workers(self) -> dict[str, Any]:
         """A row for each worker and persistent host."""
-        from autoscaler.report.document import without_verdicts, worker_part
+        from autoscaler.report.document import worker_part
         from autoscaler.report.fleet import worker_rows
 
-        document = without_verdicts(self.snapshot, self.plan, self.timings, zone=self.zone)
         rows = worker_rows(self.snapshot, map(worker_part, self.plan.workers), self.zone)
-        return {"schema": document["schema"], "now": document["now"], "workers": rows}
+        return {name: self._head[name] for name in ("schema", "now")} | {"workers": rows}
 
     def queue(self, owner: str | None = None) -> dict[str, Any]:
         """Waiting tasks, by reason. `owner`: the only owner whose jobs are shown; None: all."""
-        from autoscaler.report.document import without_verdicts
         from autoscaler.report.queue import queue_rows
 
-        document = without_verdicts(self.snapshot, self.plan, self.timings, zone=self.zone)
         rows, hidden = queue_rows(self.snapshot, self.plan, owner)
-        parts = {name: document[name] for name in ("schema", "now", "waiting", "counted", "fitting")}
-        return parts | {"reasons": rows, "not_shown": hidden}
+        return self._head | {"reasons": rows, "not_shown": hidden}
 
     def waiting(self, query: Mapping[str, str], asker: str, only: str | None = None) -> dict[str, Any]:
         """A page of the waiting job categories. `only`: the only owner whose jobs are shown; None: all. Raises
         SettingsError.
         """
-        from autoscaler.report.document import without_verdicts
         from autoscaler.report.waiting_list import read_waiting_query, waiting_rows
 
-        document = without_verdicts(self.snapshot, self.plan, self.timings, zone=self.zone)
-        parts = {name: document[name] for name in ("schema", "now", "waiting", "counted", "fitting")}
         rows = waiting_rows(self.snapshot, self.plan, read_waiting_query(query), asker=asker, only=only)
-        return parts | rows
+        return self._head | rows
+
+    @property
+    def _head(self) -> dict[str, Any]:
+        """What these answers begin with; not the sentence of the pass, which is longer to make than they are."""
+        from autoscaler.report import SCHEMA
+        from autoscaler.report.events import at_zone
+
+        plan = self.plan
+        counts = {"waiting": plan.waiting, "counted": plan.counted, "fitting": plan.fitting}
+        return {"schema": SCHEMA, "now": at_zone(self.snapshot.now, self.zone)} | counts
 
     def owners(self) -> dict[int, str]:
         """The owner of each waiting or running job."""

@@ -5,6 +5,7 @@ Its size does not grow with the cell: only the rows of the page are made.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from autoscaler.report.waiting_cause import cause_part
 
 MOST, LAST = 500, 100
 """Rows of one answer: at most, and by default."""
+_FACT = re.compile(r"(?: (?:by|of|for|from|in|on|to))? ?\{\w+\}")
+"""A fact in a short text: the rows of one reason may differ in it."""
 NAMED = 5
 """Jobs of a category that a row names."""
 
@@ -100,7 +103,7 @@ def _codes(verdicts: Sequence[JobCategoryVerdict]) -> Iterator[dict[str, Any]]:
         tasks[code.value] = tasks.get(code.value, 0) + verdict.count
         first.setdefault(code.value, code)
     for name, count in sorted(tasks.items(), key=lambda each: (-each[1], each[0])):
-        yield {"code": name, "short": REASONS[first[name]].short, "tasks": count}
+        yield {"code": name, "short": _FACT.sub("", REASONS[first[name]].short or name), "tasks": count}
 
 
 def _row(verdict: JobCategoryVerdict, now: float, search: str) -> dict[str, Any]:

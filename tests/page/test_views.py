@@ -163,7 +163,7 @@ def test_a_decision_has_its_reasons_and_what_was_considered(site: Site) -> None:
     assert all(one.sentence in shown for one in stored)
     launch = next(action for one in stored for action in one.document["actions"] if action["kind"] == "launch")
     assert launch["reason"]["text"] in shown
-    assert "offers considered" in shown
+    assert "1 offer considered" in shown
     only = browser.text("decisions?kind=launch")
     assert (stored[1].sentence in only, stored[0].sentence in only) == (True, False)
     at = datetime.fromtimestamp(NOW - 3000, UTC).strftime("%Y-%m-%dT%H:%M")

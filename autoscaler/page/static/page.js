@@ -57,11 +57,12 @@
       scale: name, side, label, labelSize: 24, size: 56, stroke: colour(name), grid: { show: side === 3, stroke: colour("grid"), width: 1 },
     });
     const time = {
-      stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 },
+      stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 }, space: 80,
       values: (chart, splits, _, __, step) => splits.map((at, n) => {
         const day = uPlot.fmtDate("{MM}-{DD}")(date(at));
         const first = n === 0 || day !== uPlot.fmtDate("{MM}-{DD}")(date(splits[n - 1]));
-        return step >= 86400 ? day : uPlot.fmtDate("{HH}:{mm}")(date(at)) + (first ? `\n${day}` : "");
+        const clock = uPlot.fmtDate(step < 60 ? "{HH}:{mm}:{ss}" : "{HH}:{mm}")(date(at));
+        return step >= 86400 ? day : clock + (first ? `\n${day}` : "");
       }),
     };
     const wide = width > 600;

@@ -61,13 +61,11 @@ OFFERED: Mapping[Verb, Offered] = MappingProxyType(
 def actions(looking: Looking) -> Shown:
     """What may be done, and what is in force."""
     status = looking.document("status")
-    rows = looking.document("workers")["workers"] if looking.viewer.acts() else []
     values = {
         "status": status,
         "acts": looking.viewer.acts(),
         "offered": [(verb.value, one) for verb, one in OFFERED.items() if verb not in OF_WORKERS],
         "of_workers": [(verb.value, one) for verb, one in OFFERED.items() if verb in OF_WORKERS],
-        "hosts": sorted(row["name"] or row["id"] for row in rows if row["id"] is not None and row["phase"] != "gone"),
     }
     return Shown("actions.html", "Actions", "actions", values)
 

@@ -9,7 +9,7 @@ from typing import Any
 from autoscaler.page.views.looking import Looking, Shown
 
 ROWS = 50
-SPANS = ("1h", "6h", "24h", "7d", "30d")
+SPANS = ("10m", "1h", "6h", "24h", "7d", "30d")
 WIDTH = 1000.0
 """Of a lane, in units of its drawing."""
 

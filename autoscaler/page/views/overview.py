@@ -8,7 +8,7 @@ from typing import Any
 from autoscaler.page.views.looking import Looking, Shown
 from autoscaler.report.status import attention_pairs
 
-SPANS = {"1h": (3600, 30), "6h": (6 * 3600, 300), "24h": (86_400, 900), "7d": (7 * 86_400, 3 * 3600)}
+SPANS = {"10m": (600, 10), "1h": (3600, 30), "6h": (6 * 3600, 300), "24h": (86_400, 900), "7d": (7 * 86_400, 3 * 3600)}
 """Seconds to look back, and seconds of a point, by the name in links."""
 DECISIONS = 8
 _MONTH_STEP = 7 * 86_400
