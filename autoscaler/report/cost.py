@@ -7,13 +7,15 @@ from __future__ import annotations
 import csv
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from io import StringIO
 from typing import Any
 
 from autoscaler.core.cost.amounts import HOUR_MS, MICROS, in_units, nanos_of
-from autoscaler.core.cost.shares import UNKNOWN, CostKind, Part, Rental, Use, Window, parts_of
+from autoscaler.core.cost.shares import UNKNOWN, Rental, Use, Window, parts_of
+from autoscaler.core.cost.sums import UNSEEN, CostRow, Table, unseen_micros
 from autoscaler.durations import seconds_of
 from autoscaler.errors import SettingsError
 from autoscaler.plain_text import plain
@@ -27,8 +29,6 @@ PAYERS = ("user", "group", "department", "project", "account", "queue")
 JOBS = ("job", "array")
 WORKERS = ("type", "worker")
 BY = (*PAYERS, *JOBS, *WORKERS)
-MOST_ROWS = 10_000
-"""The costliest rows; the others are one row."""
 LEFT_OUT = (
     "disks, addresses and network",
     "the master and persistent hosts",
@@ -36,8 +36,6 @@ LEFT_OUT = (
     "changes of a spot price after the launch",
     "what a cloud charges beyond the time from launch to end (a minimum, whole minutes)",
 )
-UNSEEN = 600.0
-"""Seconds without an observation after which a worker's end is reported as uncertain."""
 OTHERS = "(others)"
 LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 """Queries may name times from 1970 to this one: other times have no date on some systems."""
@@ -54,56 +52,6 @@ class CostQuery:
     until: float
     visible: str | None = None
     """The only user whose jobs are shown, those of others being one row; None: all are shown."""
-
-
-@dataclass(slots=True)
-class CostRow:
-    """The cost of one user, job, type …, in micros."""
-
-    key: str
-    used: int = 0
-    starting: int = 0
-    idle: int = 0
-    slot_ms: float = 0.0
-    rented_ms: int = 0
-    workers: int = 0
-
-    @property
-    def cost(self) -> int:
-        return self.used + self.starting + self.idle
-
-    def add(self, part: Part) -> None:
-        match part.kind:
-            case CostKind.USED:
-                self.used += part.micros
-                self.slot_ms += part.slot_ms
-            case CostKind.STARTING:
-                self.starting += part.micros
-            case CostKind.IDLE:
-                self.idle += part.micros
-
-    def join(self, other: CostRow) -> None:
-        for name in ("used", "starting", "idle", "slot_ms", "rented_ms", "workers"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-
-@dataclass(slots=True)
-class Table:
-    """All workers with prices of one currency."""
-
-    currency: str
-    rows: dict[str, CostRow] = field(default_factory=dict)
-    total: CostRow = field(default_factory=lambda: CostRow("sum"))
-
-    def sorted(self) -> list[CostRow]:
-        """The rows, costliest first; those beyond `MOST_ROWS` as one row."""
-        rows = sorted(self.rows.values(), key=lambda row: (-row.cost, row.key))
-        if len(rows) <= MOST_ROWS:
-            return rows
-        rest = CostRow(f"({len(rows) - MOST_ROWS + 1} others)")
-        for row in rows[MOST_ROWS - 1 :]:
-            rest.join(row)
-        return [*rows[: MOST_ROWS - 1], rest]
 
 
 @dataclass(slots=True)
@@ -176,8 +124,9 @@ def cost_report(store: Store, query: CostQuery, now: float) -> CostReport:
             unpriced.workers, unpriced.rented_ms = unpriced.workers + 1, unpriced.rented_ms + high - low
             continue
         table = tables.setdefault(rental.currency, Table(rental.currency))
-        _add(table, rental, parts, high - low, query)
-        unseen += _unseen(rental, window)
+        whole = {"type": rental.instance_type, "worker": rental.worker_id}.get(query.by)
+        table.add(parts, high - low, whole, partial(_key, query=query))
+        unseen += unseen_micros(rental, window)
     known = store.usages.since
     since = known if known is not None and known > query.since else None
     return CostReport(query, now, [tables[name] for name in sorted(tables)], unpriced, unseen, since)
@@ -202,21 +151,6 @@ def rental_of(life: Lifetime) -> Rental:
     )
 
 
-def _add(table: Table, rental: Rental, parts: Iterable[Part], rented: int, query: CostQuery) -> None:
-    whole = {"type": rental.instance_type, "worker": rental.worker_id}.get(query.by)
-    if whole is not None:
-        row = table.rows.setdefault(whole, CostRow(whole))
-        row.workers, row.rented_ms = row.workers + 1, row.rented_ms + rented
-    table.total.workers, table.total.rented_ms = table.total.workers + 1, table.total.rented_ms + rented
-    for part in parts:
-        table.total.add(part)
-        key = whole
-        if key is None and part.use is not None:
-            key = _key(part.use, query)
-        if key is not None:
-            table.rows.setdefault(key, CostRow(key)).add(part)
-
-
 def _key(use: Use, query: CostQuery) -> str:
     if query.visible is not None and use.payer.user != query.visible:
         return OTHERS
@@ -230,15 +164,6 @@ def _key(use: Use, query: CostQuery) -> str:
             if value.startswith("("):  # a user's text must not look like a row of ours: `qsub -A '(idle)'`
                 return f'"{value}"'
             return "(known when its jobs end)" if value == UNKNOWN else value or "(none)"
-
-
-def _unseen(rental: Rental, window: Window) -> int:
-    """The uncertain micros of a worker whose end was not observed."""
-    seen = rental.began if rental.seen is None else max(rental.seen, rental.began)
-    if rental.nanos is None or rental.ended is None or rental.ended - seen < UNSEEN * 1000:
-        return 0
-    low, high = window.of(seen, rental.ended)
-    return rental.nanos * (high - low) // (HOUR_MS * 1000)
 
 
 # -- as JSON and CSV -----------------------------------------------------------------------------------------------
