@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.cluster import QuotaRule
+from autoscaler.core.cost.spending import BudgetAction
+from autoscaler.core.model.cluster import ExecutionHost, QuotaRule
 from autoscaler.core.model.fleet import BucketKey, FailureKind
 from autoscaler.core.model.memory import Backoff, Memory, ProtectedArray
 from autoscaler.core.model.overrides import Overrides
@@ -48,8 +49,11 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     an_order,
+    details_of,
     jobs,
 )
+from tests.core.test_budgets import ANN, CELL, under
+from tests.core.test_closed_queues import off_for_ever
 
 CASES = Path(__file__).parents[1] / "cases"
 OLD = 900.0
@@ -64,6 +68,13 @@ def with_policy(snapshot: Snapshot, **policy: Any) -> Snapshot:
 
 def with_cluster(snapshot: Snapshot, **cluster: Any) -> Snapshot:
     return replace(snapshot, cluster=replace(snapshot.cluster, **cluster))
+
+
+def running_task_of(job: int) -> ExecutionHost:
+    host = a_host(slots=1, used=1)
+    (instance,) = host.instances
+    running = (replace(instance.jobs[0], number=job, task="1"),)
+    return replace(host, instances=(replace(instance, jobs=running),))
 
 
 SITUATIONS: Mapping[str, tuple[Snapshot, Code]] = {
@@ -111,6 +122,22 @@ SITUATIONS: Mapping[str, tuple[Snapshot, Code]] = {
     "no such host": (a_snapshot(a_job(hard={"arch": "sol-sparc"}, waited=OLD)), Code.NO_SUCH_HOST),
     "no complex": (a_snapshot(a_job(hard={"unheard_of": "1"}, waited=OLD)), Code.UNKNOWN_RESOURCE),
     "too many slots": (a_snapshot(a_job(slots=64, pe="mpi", waited=OLD)), Code.TOO_MANY_SLOTS),
+    "dependency": (a_snapshot(a_job(state="hqw", dependent=True, waited=OLD)), Code.DEPENDENT),
+    "later start": (a_snapshot(a_job(waited=OLD), details_of(1, start_after=NOW + 900)), Code.FUTURE),
+    "-tc": (
+        a_snapshot(a_job(tasks="2-5:1", count=4, waited=OLD), running_task_of(1), details_of(1, concurrency=1)),
+        Code.BEYOND_CONCURRENCY,
+    ),
+    "budget of the cell": (
+        under(a_snapshot(a_job(waited=OLD)), BudgetAction.STOP, it=(CELL, 500.0)),
+        Code.BUDGET_SPENT,
+    ),
+    "budget of the owner": (
+        under(a_snapshot(a_job(waited=OLD, owner="ann")), BudgetAction.STOP, it=(ANN, 100.0)),
+        Code.JOB_OVER_BUDGET,
+    ),
+    "calendar": (off_for_ever(a_snapshot(a_job(waited=OLD))), Code.QUEUE_OFF_BY_CALENDAR),
+    "state lost": (a_snapshot(a_job(waited=OLD), a_worker("w1", used=2, known=False), Memory()), Code.STATE_LOST),
     "hold": (a_snapshot(a_job(state="hqw", waited=OLD)), Code.HELD),
     "error": (a_snapshot(a_job(state="Eqw", waited=OLD)), Code.IN_ERROR),
     "booting worker": (a_snapshot(a_job(waited=OLD), a_machine(age=30.0)), Code.WAITS_FOR_COMING),
