@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from autoscaler.commands._instance_types import no_type_fits, offers_in_time, unknown_types
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotObservable, SettingsError
 from autoscaler.providers.interface import Provider
-from autoscaler.providers.registry import load
+from autoscaler.providers.registry import load, settings_of
+from autoscaler.providers.settings import main_names
 from autoscaler.settings import Settings, master_type_problem
 from autoscaler.settings.process_settings import Process
 from autoscaler.settings.queue_settings import QueueSettings
@@ -34,9 +36,12 @@ def problems(invocation: Invocation) -> tuple[str, ...]:
     """What a person must correct before this queue can be served. Raises Unsure; what was found until then is in it."""
     try:
         settings = invocation.settings
-        provider = provider_of(invocation)
     except SettingsError as error:
         return tuple(with_help(str(error)))
+    try:
+        provider = provider_of(invocation)
+    except SettingsError as error:
+        return tuple(with_help(str(error), _help_of(settings.process.provider)))
     wrong = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
     if wrong:
         return tuple(line for problem in wrong for line in with_help(problem))
@@ -72,10 +77,23 @@ def _asked(settings: Settings, provider: Provider) -> Iterator[str]:
     yield from no_type_fits(settings, buckets)
 
 
-def with_help(text: str) -> Iterator[str]:
-    """Each line of an error, and under it the help of the settings that it names."""
+def _help_of(provider: str | None) -> Mapping[str, str]:
+    """The help of a provider's own settings, under the names that its errors show."""
+    try:
+        model = settings_of(provider or "")
+    except SettingsError:
+        return {}
+    return {env: model.model_fields[field].description or "" for env, field in main_names(model).items()}
+
+
+def with_help(text: str, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """Each line of an error, and under it the help of the settings that it names; `more`: of further ones, with which a
+    line begins.
+    """
     for line in text.splitlines():
-        yield line.strip().removeprefix("- ")
-        for name in dict.fromkeys(_NAMES.findall(line)):
-            if _HELP.get(name):
-                yield f"  {name}: {_HELP[name]}"
+        plain = line.strip().removeprefix("- ")
+        yield plain
+        begin = re.split(r"[ :=]", plain, maxsplit=1)[0]
+        for name in dict.fromkeys((*((begin,) if begin in more else ()), *_NAMES.findall(line))):
+            if said := more.get(name) or _HELP.get(name):
+                yield f"  {name}: {said}"
