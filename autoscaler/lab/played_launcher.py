@@ -12,9 +12,10 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from autoscaler.lab.cell import Cell
@@ -23,6 +24,7 @@ from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
 
 STEP = 0.1
+SET_UP = "sge_setup_master"
 LOCKS = Path("/run/sge-autoscaler")
 """Where the shim keeps locks, of each cell by its SGE_ROOT."""
 COMMON = {
@@ -192,6 +194,18 @@ class Launcher:
         self.start(queue)
         return verified
 
+    def resume(self) -> Completed:
+        """What the platform does in a container that was paused: an image's own `sge_setup_master`, here ours, and
+        through it the platform's, which starts Grid Engine's daemons again and no autoscaler (shell/sge_setup_master).
+        """
+        platform = self.repo / "shell" / SET_UP
+        platform.parent.mkdir(exist_ok=True)
+        platform.write_text("#!/bin/sh\nexit 0\n")
+        platform.chmod(0o755)
+        ours = files("autoscaler.conf").joinpath("cloud_pipeline", SET_UP)
+        given = {**self.environment, "RESUMED_RUN": "true"}
+        return self.cell.runner(("bash", str(ours)), timeout=120.0, env=given)
+
     def shell(self, text: str) -> Completed:
         return self.cell.runner(("bash", "-c", text), timeout=120.0, env=self.environment)
 
@@ -212,9 +226,12 @@ class Launcher:
             store.close()
 
     @contextmanager
-    def launched(self) -> Iterator[None]:
-        """All processes, until the end of the block."""
-        self.start_all()
+    def launched(self, only: Sequence[str] = ()) -> Iterator[None]:
+        """All processes, or those of these queues, until the end of the block."""
+        for queue in only:
+            self.start(queue)
+        if not only:
+            self.start_all()
         try:
             yield
         finally:

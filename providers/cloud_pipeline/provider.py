@@ -35,6 +35,7 @@ from autoscaler.providers.cloud_pipeline.orders import LANES, Orders
 from autoscaler.providers.cloud_pipeline.parameters import inheritance
 from autoscaler.providers.cloud_pipeline.runs import Run, parameters_of
 from autoscaler.providers.cloud_pipeline.settings import CloudPipelineSettings
+from autoscaler.providers.cloud_pipeline.stored_hosts import stored_runs
 from autoscaler.providers.ending import each, raise_errors
 from autoscaler.providers.interface import (
     CallBudget,
@@ -124,8 +125,8 @@ class CloudPipelineProvider:
 
     def _of_platform(self) -> Iterator[Problem]:
         """Workers that the platform's own autoscaler launched: what becomes of them."""
-        taken = self.settings.arrays_taken_over
-        left = [run for run in self.listing.of_platform() if run.parameters.get("CP_CAP_SGE_QUEUE_NAME") not in taken]
+        taken, theirs = self.settings.arrays_taken_over, self.listing.of_platform()
+        left = [run for run in theirs if run.parameters.get("CP_CAP_SGE_QUEUE_NAME") not in taken]
         if left:
             names = ", ".join(f"{run.id} of {run.parameters.get('CP_CAP_SGE_QUEUE_NAME', '?')}" for run in left)
             yield Problem(
@@ -134,6 +135,16 @@ class CloudPipelineProvider:
                 "queue takes them over; else stop them by `pipe stop`",
                 fatal=False,
             )
+        known = {run.id for run in theirs}
+        for run_id, file in stored_runs(self._environment):
+            run = None if run_id in known else self.listing.load(run_id)
+            if run is not None and not run.is_final and run.cell is None and run.parent == self.settings.run_id:
+                yield Problem(
+                    f"run {run_id} is in {file}, so the platform's own autoscaler launched it; but its parameters do "
+                    "not say that it is an additional worker, so it is left alone",
+                    "stop it by `pipe stop` once its jobs have ended",
+                    fatal=False,
+                )
 
     def console(self, worker_id: str) -> str:
         """The output of the worker's set-up, and why its run is in its state; '' for one that is not ours."""

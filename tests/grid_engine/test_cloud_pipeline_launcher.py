@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,8 @@ WATCHED = {"CP_CAP_SGE_QUEUE_NAME_2": "watched.q"}
 """Its profile has CP_CAP_AUTOSCALE=false."""
 TWO = ("main.q", "c5.large.q")
 THREE = (*TWO, "watched.q")
+THEIRS = "the platform's own autoscaler of "
+"""Begins what the stand-in of the platform's script prints."""
 
 
 @pytest.fixture
@@ -192,6 +195,82 @@ def test_a_restart_during_a_slow_call_loses_neither_process_nor_worker(
 
     assert all(before[queue] != after[queue] for queue in THREE)
     assert len(launcher.lifetimes()) == 1
+
+
+def test_where_ours_cannot_start_for_one_queue_the_cell_has_one_autoscaler_all_the_same(
+    launcher: Launcher, empty_cell: Cell, cloud: PlayedCloud, until: Until
+) -> None:
+    """The one that the first process started, whichever that is: never two that decide."""
+    sourced = launcher.sourced("c5.large.q")
+    sourced.write_text("export SGE_AUTOSCALER=/nowhere\n" + sourced.read_text())
+    scaling, gate = Autoscaling(empty_cell), Gate(empty_cell)
+    job = gate.submit("-q", "main.q")
+    with launcher.launched(("main.q", "watched.q")):
+        until(lambda: scaling.running_on(job), 60, "the job did not start")
+        launcher.start("c5.large.q")
+        until(lambda: not launcher.pids("c5.large.q"), 30, "its process goes on")
+        beside = (launcher.console("c5.large.q").read_text(), launcher.log_text("c5.large.q"), deciding(launcher))
+        gate.open()
+        until(lambda: scaling.ended_well(job), 60, "the job did not end well")
+        until(lambda: all(one.ended_at for one in launcher.lifetimes()), 60, "the worker did not leave")
+    ours = len(launcher.lifetimes())
+    job = gate.submit("-q", "main.q")
+    with launcher.launched(("c5.large.q",)):
+        until(lambda: THEIRS in launcher.console("c5.large.q").read_text(), 30, "the platform's own did not start")
+        for queue in ("main.q", "watched.q"):
+            launcher.start(queue)
+        until(lambda: all(THEIRS in launcher.console(queue).read_text() for queue in THREE), 30, "not all are with it")
+        began, seen = time.monotonic(), set[tuple[str, int]]()
+
+        def watched() -> bool:
+            seen.add((deciding(launcher), len(launcher.lifetimes())))
+            return time.monotonic() > began + 3 * POLL
+
+        until(watched, 60)
+        said = launcher.console("main.q").read_text()
+        empty_cell.out("qdel", job)
+
+    for text in beside[:2]:
+        assert "sge-autoscaler is not installed (/nowhere)" in text
+        assert "other queues of this cell are with sge-autoscaler" in text
+        assert "cannot take part: nothing is started for this queue" in text
+    assert THEIRS not in beside[0]
+    assert beside[2] in ("main.q", "watched.q")
+    assert "other queues of this cell are with the platform's own autoscaler" in said
+    assert seen == {("", ours)}, "none of ours decides, and nothing is launched"
+    assert billable(empty_cell, cloud) == []
+
+
+def test_a_master_that_was_paused_goes_on_with_what_is_left_of_its_cluster(
+    launcher: Launcher, empty_cell: Cell, cloud: PlayedCloud, until: Until
+) -> None:
+    """A pause ends the container's processes at once, and the platform ends the workers of a master that is paused.
+    What the processes held is still in its files when it goes on.
+    """
+    scaling, gate = Autoscaling(empty_cell), Gate(empty_cell)
+    first = gate.submit("-q", "main.q", "-r", "y")
+    with launcher.launched():
+        until(lambda: scaling.running_on(first), 60, "the job did not start")
+        (lost,) = billable(empty_cell, cloud)
+        for queue in THREE:
+            for pid in launcher.pids(queue):
+                kill(pid)
+        told(empty_cell, cloud, "end", id=int(lost), status="STOPPED")
+        empty_cell.stop_qmaster()
+        empty_cell.start_qmaster()
+        resumed = launcher.resume()
+        until(lambda: all(len(launcher.pids(queue)) == 1 for queue in THREE), 60, "not one process a queue")
+        second = gate.submit("-q", "main.q")
+        gate.open()
+        until(lambda: scaling.ended_well(second), 90, "a job that came later did not end well")
+        until(lambda: [end.well for end in scaling.ends(first)][1:] == [True], 90, "the lost job did not run again")
+        until(lambda: all(one.ended_at for one in launcher.lifetimes()), 60, "a worker is still known")
+        names = {one.name for one in launcher.lifetimes()}
+        until(lambda: names.isdisjoint(scaling.execution_hosts()), 60, "Grid Engine still has a worker")
+
+    assert resumed.returncode == 0, resumed.stderr.decode()
+    assert billable(empty_cell, cloud) == []
+    assert lost in {one.worker_id for one in launcher.lifetimes()}
 
 
 @pytest.fixture

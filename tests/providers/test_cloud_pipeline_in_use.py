@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -225,3 +227,25 @@ def test_elsewhere_they_are_left_alone_and_reported(plane: CloudPipelinePlane) -
     assert list(plane.connect("cell", **TAKES).check()) == []
     with pytest.raises(Refused):
         provider.terminate([run])
+
+
+def test_a_worker_that_only_a_file_of_the_platforms_autoscaler_names_is_reported_and_left_alone(
+    plane: CloudPipelinePlane, tmp_path: Path
+) -> None:
+    marked, plain, ended = theirs(plane), str(plane.process.control("static")), str(plane.process.control("static"))
+    plane.process.control("end", id=int(ended), status="STOPPED")
+    lines = "".join(f"pipeline-{run}|11/27/2026 10:00:00\n" for run in (marked, plain, ended, "99999"))
+    (tmp_path / ".autoscaler.main.q.storage").write_text(lines + "no host\n|\n")
+    (tmp_path / ".autoscaler.main.q.static.storage").write_text(f"pipeline-{plane.process.control('static')}|x\n")
+    os.mkfifo(tmp_path / ".autoscaler.x.q.storage")
+
+    def written() -> dict[Path, tuple[int, int]]:
+        return {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in tmp_path.iterdir()}
+
+    before = written()
+    plane.launcher = {"TMP_DIR": str(tmp_path)}
+    (problem,) = plane.connect("cell", **TAKES).check()
+    assert not problem.fatal
+    assert problem.what.startswith(f"run {plain} is in {tmp_path}/.autoscaler.main.q.storage")
+    assert written() == before, "the files are only read"
+    assert plain in plane.billable()
