@@ -66,6 +66,9 @@ class InUse(PassListener):
                 self._complained = str(error)
                 return
             self._complained = ""
+            if use or self._told.get(machine):
+                what = "is tagged as in use" if use else "is in use no longer: its tag is gone"
+                log.debug("the run of %s %s", machine.name, what)
             with self._guard:
                 self._told[machine] = use
                 if not use and machine not in self._last_job and machine not in self._wanted:

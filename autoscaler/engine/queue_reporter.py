@@ -16,6 +16,7 @@ from autoscaler.core.model.fleet import ANY
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.policy import QueuePolicy
 from autoscaler.core.requests.arrays import GROUPS
+from autoscaler.core.requests.instance_types import allowed_types
 from autoscaler.core.snapshot import BucketVerdict, JobCategoryVerdict, Plan, Snapshot
 from autoscaler.engine.observe import Observation
 from autoscaler.engine.pass_listener import Pass, PassListener
@@ -24,6 +25,7 @@ from autoscaler.report.sentence import news, sentence
 from autoscaler.report.wording import count, few
 
 log = logging.getLogger("autoscaler.pass")
+GIB = 1 << 30
 _FIT = frozenset({Code.FITS, Code.WAITS_FOR_COMING})
 
 
@@ -59,6 +61,7 @@ class _QueueNews:
 
     _line: str | None = None
     _counts: str = ""
+    _choice: str = ""
     _verdicts: Verdicts = field(default_factory=Verdicts)
 
     def tell(self, queue: QueuePolicy, plan: Plan, snapshot: Snapshot, details: int) -> None:
@@ -66,11 +69,13 @@ class _QueueNews:
         counts, changed = "; ".join(_counts(queue, plan, snapshot)), list(self._verdicts.changed(plan))
         if plan.actions or news(plan) != self._line:
             log.info(sentence(plan, plan.memory.passes), extra=extra)
+        if (choice := "; ".join(_choice(queue, snapshot))) != self._choice:
+            log.log(details, "  %s", choice, extra=extra)
         if counts != self._counts:
             log.log(details, "  %s", counts, extra=extra)
         for verdict in changed:
             log.log(details, verdict.text, extra={**extra, **verdict.fields})
-        self._line, self._counts = news(plan), counts
+        self._line, self._counts, self._choice = news(plan), counts, choice
 
 
 def plan_of(queue: QueuePolicy, plan: Plan, snapshot: Snapshot) -> Plan:
@@ -132,6 +137,27 @@ def _offers(plan: Plan, arrays: Collection[str]) -> Iterator[BucketVerdict]:
 def _may_run_in(queue: QueuePolicy, category: JobCategoryVerdict) -> bool:
     asked = category.ask.queues
     return any(matches(name.partition("@")[0] or "*", queue.name) for name in asked) if asked else queue.default
+
+
+def _choice(queue: QueuePolicy, snapshot: Snapshot) -> Iterator[str]:
+    """What its workers may be, and which hosts it has without them: what a person checks first after a start."""
+    arrays = [array for array in snapshot.policy.node_arrays if array.queue == queue.name and array.extends is None]
+    types = {
+        name: f"{name} ({type_.vcpus} cores, {type_.memory / GIB:g} GiB{f', {type_.gpus} GPUs' if type_.gpus else ''})"
+        for array in arrays
+        if array.limits.max_workers
+        for name, type_ in allowed_types(array, snapshot.fleet.buckets).items()
+    }
+    how = "".join(f", chosen by {array.strategy}" for array in arrays if array.hybrid)
+    yield f"workers may be {few([types[name] for name in sorted(types)])}{how}" if types else "no worker is launched"
+    workers = {worker.name for worker in snapshot.fleet.workers if worker.name}
+    stay = [
+        f"{host.name} ({count(instance.slots, 'slot')})"
+        for host in snapshot.cluster.hosts
+        for instance in host.instances
+        if instance.queue == queue.name and instance.slots and host.name not in workers
+    ]
+    yield f"hosts that stay: {few(stay)}" if stay else "no other hosts"
 
 
 def _counts(queue: QueuePolicy, plan: Plan, snapshot: Snapshot) -> Iterator[str]:

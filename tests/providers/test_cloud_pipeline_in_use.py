@@ -79,13 +79,20 @@ def test_master_static_and_additional_runs_are_tagged_while_jobs_run_and_a_while
     assert tags(plane, master) == {"project": "genomes", "mine": "kept", "by": "a person meanwhile"}
 
 
-def test_a_worker_that_leaves_keeps_no_tag(plane: CloudPipelinePlane) -> None:
+def test_a_worker_that_leaves_keeps_no_tag_and_the_log_says_so(
+    plane: CloudPipelinePlane, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "autoscaler.engine.in_use")
     run = str(plane.process.control("static"))
     use = InUse(plane.connect("cell"), TIMEOUT, at_once)
     use.note(seen(host("w1", busy=True), worker=run))
     assert tags(plane, run)["SGE_IN_USE"] == "true"
     use.note(seen(at=1))
     assert "SGE_IN_USE" not in tags(plane, run)
+    assert [record.message for record in caplog.records] == [
+        "the run of w1 is tagged as in use",
+        "the run of w1 is in use no longer: its tag is gone",
+    ]
 
 
 def test_another_tag_that_is_set_at_the_same_time_is_not_lost(plane: CloudPipelinePlane) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.model.cluster import JobRequest
-from autoscaler.core.model.fleet import Fleet, MachineState, Worker
+from autoscaler.core.model.cluster import ExecutionHost, JobRequest, QueueInstance
+from autoscaler.core.model.fleet import Bucket, BucketKey, Fleet, MachineState, Worker
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.policy import NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -198,7 +198,7 @@ def test_each_queue_has_its_own_sentence_and_nothing_of_others(caplog: pytest.Lo
     found = reported(QueueReporter(PassReporter(silent=True), {}), of, seen, caplog)
     assert found["main.q"][0] == "INFO pass 812: 3 jobs wait; launching 1 c5.4xlarge; keeping w1 (job 4411 runs)"
     assert found["x.q"][0] == "INFO pass 812: 2 jobs wait; disabling w2 (idle 11m > 10m)"
-    assert "DEBUG   1 of at most 3 additional workers: w1; 0 jobs run; 3 have been able" in found["main.q"][1]
+    assert "DEBUG   1 of at most 3 additional workers: w1; 0 jobs run; 3 have been able" in found["main.q"][2]
     assert not any("w2" in line for line in found["main.q"])
 
 
@@ -209,6 +209,30 @@ def test_a_pass_without_news_of_a_queue_writes_nothing_there(caplog: pytest.LogC
     assert reported(reporter, of, seen, caplog).keys() == {"main.q", "x.q"}
     assert reported(reporter, replace(of, memory=replace(of.memory, passes=813)), seen, caplog) == {}
     assert reported(reporter, replace(of, actions=(disable("w2"),)), seen, caplog).keys() == {"x.q"}
+
+
+def test_what_workers_may_be_and_which_hosts_stay_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    seen = two_queues(("w1", "execute"))
+    instances = {name: (QueueInstance("main.q", name, 2, 0, 0),) for name in ("master", "w1")}
+    hosts = tuple(ExecutionHost(name, instances=own) for name, own in instances.items())
+    offers = tuple(Bucket(BucketKey(type_.name), type_) for type_ in (BIG, replace(BIG, name="x9", family="x")))
+    seen = replace(
+        seen,
+        cluster=replace(seen.cluster, hosts=hosts),
+        fleet=replace(seen.fleet, buckets=offers),
+        policy=replace(seen.policy, node_arrays=(seen.policy.node_arrays[0], watched(seen.policy.node_arrays[1]))),
+    )
+    reporter, of = QueueReporter(PassReporter(silent=True), {}), plan(job_categories=())
+    found = reported(reporter, of, seen, caplog)
+    size = f"{BIG.vcpus} cores, {BIG.memory >> 30} GiB"
+    assert f"DEBUG   workers may be {BIG.name} ({size}); hosts that stay: master (2 slots)" in found["main.q"]
+    assert "DEBUG   no worker is launched; no other hosts" in found["x.q"]
+    again = reported(reporter, of, seen, caplog)
+    assert "may be" not in str(again)
+
+
+def watched(array: NodeArrayPolicy) -> NodeArrayPolicy:
+    return replace(array, limits=replace(array.limits, max_workers=0))
 
 
 def test_verbose_shows_the_details_to_everybody_who_reads_the_log(caplog: pytest.LogCaptureFixture) -> None:
