@@ -149,7 +149,7 @@ class CloudPipelineProvider:
     def console(self, worker_id: str) -> str:
         """The output of the worker's set-up, and why its run is in its state; '' for one that is not ours."""
         run = self.listing.load(worker_id)
-        if run is None or run.cell != self.cell:
+        if run is None or not self._is_ours(run):
             return ""
         lines = [str(item.get("logText") or "") for item in self.listing.set_up_log(worker_id)]
         return "\n".join(line.rstrip() for line in (*lines, f"run {run.id}: {run.status} {run.reason}") if line.strip())
@@ -190,9 +190,13 @@ class CloudPipelineProvider:
     def _ours(self, run_id: str) -> Run | None:
         """The run as it is now; None if there is none (any more). Raises NotOurs."""
         run = self.listing.load(run_id)
-        if run is not None and run.cell != self.cell:
+        if run is not None and not self._is_ours(run):
             raise NotOurs(f"run {run_id} was not launched by {self.cell}: left alone")
         return run
+
+    def _is_ours(self, run: Run) -> bool:
+        """Another master run may have the same tag: in a committed image, in a copy of Grid Engine's files."""
+        return run.cell == self.cell and run.parent == self.settings.run_id
 
     def _stop(self, run: Run) -> None:
         """A paused run is ended by a call of its own. The platform takes a plain stop of it as well, and leaves its

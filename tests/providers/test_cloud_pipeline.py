@@ -134,9 +134,14 @@ def test_static_workers_of_the_master_are_not_ours_and_are_requested_once(
 def test_workers_of_another_master_run_with_the_same_cell_are_not_ours(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
-    provider.launch(order(provider))
-    other = plane.process.control("static")
-    assert plane.connect(CELL, RUN_ID=str(other)).workers() == ()
+    """A run of a committed image may have the tag of the run that it was committed from, in its Grid Engine's files."""
+    ids = provider.launch(order(provider)).ids
+    other = plane.connect(CELL, RUN_ID=str(plane.process.control("static")))
+    assert other.workers() == ()
+    assert other.console(ids[0]) == ""
+    with pytest.raises(Refused, match="was not launched by"):
+        other.terminate(ids)
+    assert ids[0] in plane.billable()
 
 
 def test_a_run_whose_tags_were_edited_is_still_ours(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
