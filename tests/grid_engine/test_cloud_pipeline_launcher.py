@@ -132,12 +132,14 @@ def test_queues_are_scaled_watched_edited_and_restarted_one_by_one(
         still = empty_cell.out("qstat", "-s", "p").split()
         until(lambda: "SGE_IN_USE" not in str(tags(empty_cell, cloud)), 30, "a tag is left")
         until(lambda: host_list(cloud) == [], 30, "the list of hosts has a worker that left")
+        roles = {*empty_cell.out("qconf", "-sh").split(), *empty_cell.out("qconf", "-ss").split()}
 
     assert refused.returncode == 1
     assert "CP_CAP_AUTOSCALE_WORKERS = 'three'" in refused.stdout.decode()
     assert "Most additional workers" in refused.stdout.decode()
     assert verified.returncode == 0, verified.stdout.decode()
     assert hosts.keys() == {"execute", "execute_1"}
+    assert roles.isdisjoint(hosts.values()), "the image made them administrative and submit hosts"
     assert listed == set(hosts.values()), "people's own programs read DEFAULT_HOSTFILE"
     assert [after[queue] == pids[queue] for queue in THREE] == [True, False, True]
     assert [len(each) for each in (*pids.values(), *after.values())] == [1] * 6

@@ -54,6 +54,8 @@ def rent_out_hosts(platform: Platform, tree: Path) -> Path:
 
     def enrol(run: Run, parameters: dict[str, str], slots: int) -> None:
         grid_engine.enrol(run.pod, parameters["CP_CAP_SGE_QUEUE_NAME"], parameters["CP_CAP_SGE_HOSTLIST_NAME"], slots)
+        for role in ("-as", "-ah"):  # shell/sge_setup_worker makes it a submit and an administrative host, too
+            grid_engine.configure(role, run.pod)
         run.never_set_up = False
 
     platform.on_running = running
