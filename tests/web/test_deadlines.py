@@ -151,15 +151,18 @@ def test_where_all_places_are_taken_a_client_that_does_not_read_gives_way(
     monkeypatch.setattr(deadlines, "UNTAKEN_IF_FULL", 0.1)
     monkeypatch.setattr(deadlines, "_NEARLY", AT_ONCE - 2, raising=False)
     asked = f"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nAuthorization: {LOGIN}\r\n\r\n".encode()
-    deaf = connections.open(asked * 200, receives=4096)
+    calls = 200
+    deaf = connections.open(asked * calls, receives=4096)
     reads = connections.open()
-    assert until(lambda: len(api.calls.newest(200)) > 0)
 
-    def pushed_out() -> bool:
-        connections.open().close()
-        return ended(deaf)
+    def answered() -> int:
+        return len(api.calls.newest(calls))
 
-    assert until(pushed_out, 10.0)
+    assert until(lambda: answered() > 0)
+    assert not until(lambda: answered() == calls, 1.5)
+    connections.open()
+    assert until(lambda: ended(deaf), 5.0)
+    assert answered() < calls
     assert not ended(reads)
 
 
