@@ -31,6 +31,7 @@ from autoscaler.report.run_log import RunLog
 from autoscaler.settings.policies import array_name
 from autoscaler.settings.queue_profiles import (
     NAME,
+    TAKE_OVER,
     VERBOSE,
     Profile,
     composed,
@@ -208,12 +209,21 @@ class QueueServing:
             self._wait_for_change(processes, AGAIN)
 
     def _of_all(self, processes: Sequence[QueueProcess]) -> tuple[Invocation, Sequence[QueueProcess]]:
-        """The settings of all queues together. One that does not go with the others is left out, the youngest first."""
-        left = sorted(processes, key=lambda each: each.since)
+        """The settings of all queues together. One that does not go with the others is left out, the youngest first.
+
+        Once the platform's own autoscaler is back, a queue whose process has ended is still among them, so that its
+        workers are known and given back; and none of the platform's workers is taken over any more.
+        """
+        leaving = self.register.leaving()
+        there = {each.queue for each in processes}
+        left = sorted((*processes, *(each for each in leaving if each.queue not in there)), key=lambda each: each.since)
         while True:
             profiles = [Profile(each.queue, each.settings) for each in left]
             numbers = numbered(profiles, self.register.numbers())
-            invocation = Invocation(composed(self.own.environ, profiles, numbers))
+            environ = composed(self.own.environ, profiles, numbers)
+            if leaving:
+                environ.pop(TAKE_OVER, None)
+            invocation = Invocation(environ)
             try:
                 invocation.settings  # noqa: B018 - read here, so that an error shows which queue does not go with others
             except SettingsError as error:
@@ -281,12 +291,13 @@ class QueueServing:
     @contextlib.contextmanager
     def _watching(self, loop: Loop, processes: Sequence[QueueProcess]) -> Iterator[None]:
         """Stop the loop when the queues have changed, until the end of the block."""
-        ended = threading.Event()
+        ended, leaving = threading.Event(), self.register.leaving()
 
         def watch() -> None:
             while not ended.wait(LOOK_EVERY):
                 self.own.renew()
-                if self.register.processes() != tuple(processes) and not self._stop:
+                changed = self.register.processes() != tuple(processes) or self.register.leaving() != leaving
+                if changed and not self._stop:
                     loop.stop("the queues changed, so it begins anew", anew=True)
                     return
 

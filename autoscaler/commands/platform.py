@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,8 @@ def install(repo: Path | None, as_json: bool) -> None:
     """
     found = Repo.of(repo, os.environ)
     done = found.install()
+    with contextlib.suppress(SettingsError):  # an image has no Grid Engine yet
+        _register(Invocation(os.environ)).forget_leaving()
     print_result(f"{done}; `sge restart QUEUE` starts it for a queue", as_json=as_json, repo=str(found.folder))
 
 
@@ -110,14 +113,16 @@ def _drain(invocation: Invocation) -> Path | None:
     give back.
     """
     from autoscaler.process import PythonProgram, python_environment, start
-    from autoscaler.settings.queue_profiles import Profile, composed, numbered
+    from autoscaler.settings.queue_profiles import TAKE_OVER, Profile, composed, numbered
 
     processes, _ = _processes(invocation)
     if not processes:
         return None
     register = _register(invocation)
+    register.note_leaving(processes)
     profiles = [Profile(each.queue, each.settings) for each in processes]
     environ = composed(invocation.environ, profiles, numbered(profiles, register.numbers()))
+    environ.pop(TAKE_OVER, None)  # from now on the platform's own workers are its own again
     log = Path(environ.get("LOG_DIR") or "/var/log") / "sge-autoscaler.uninstall.log"
     drain = PythonProgram.module("autoscaler.commands.main", "stop", "--drain")
     start(drain.argv, env=python_environment(environ), cwd=Path("/"), output=log)

@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -23,6 +23,8 @@ from autoscaler.store.lock import CellKey, make_lock_directory, try_lock, write_
 NUMBERS = "numbers.json"
 STOPPED = "stopped"
 """Name of the note that a person stopped the autoscaler of this cell."""
+LEAVING = "leaving.json"
+"""Name of the note that the platform's own autoscaler is back, and of the queues whose workers are given back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,24 @@ class QueueRegister:
     def keep_numbers(self, numbers: Mapping[str, str]) -> None:
         if dict(numbers) != self.numbers():
             write_note(self.directory / NUMBERS, json.dumps(dict(numbers)), mode=0o600)
+
+    def note_leaving(self, processes: Sequence[QueueProcess]) -> None:
+        """The platform's own autoscaler comes back: workers of these queues are given back, also once the process of a
+        queue has ended.
+        """
+        text = json.dumps([asdict(each) for each in processes])
+        write_note(self.directory / LEAVING, text, mode=0o600)
+
+    def leaving(self) -> tuple[QueueProcess, ...]:
+        """The processes that were there when the platform's own autoscaler came back; () if it did not."""
+        try:
+            found = json.loads((self.directory / LEAVING).read_text(encoding="utf-8"))
+            return tuple(QueueProcess(**each) for each in found)
+        except (OSError, ValueError, TypeError):
+            return ()
+
+    def forget_leaving(self) -> None:
+        (self.directory / LEAVING).unlink(missing_ok=True)
 
     def note_stop(self, at: float) -> None:
         """A person stopped the autoscaler: only a process that starts later serves the cell again."""

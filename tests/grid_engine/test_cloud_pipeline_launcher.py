@@ -343,6 +343,30 @@ def test_workers_change_hands_with_the_autoscaler_and_back_while_jobs_run(
     assert len(launcher.lifetimes()) == 2, "none was launched twice"
 
 
+def test_when_the_platforms_own_comes_back_for_one_queue_its_workers_are_its_own_and_ours_are_given_back(
+    launcher: Launcher, empty_cell: Cell, cloud: PlayedCloud, until: Until
+) -> None:
+    """Processes of ours still serve the other queues, and one of them decides."""
+    scaling, gate = Autoscaling(empty_cell), Gate(empty_cell)
+    job = gate.submit("-q", "main.q")
+    with launcher.launched():
+        until(lambda: scaling.running_on(job), 60, "the job did not start")
+        (ours,) = billable(empty_cell, cloud)
+        done = launcher.command("platform", "uninstall")
+        launcher.restart("main.q")
+        until(lambda: THEIRS in launcher.console("main.q").read_text(), 30, "it is not back")
+        until(lambda: deciding(launcher) in ("c5.large.q", "watched.q"), 60, "none of ours decides")
+        theirs = launched_by_platform(empty_cell, cloud, launcher)
+        until(lambda: any("d" in each.states for each in scaling.instances().values()), 30, "it did not enrol itself")
+        gate.open()
+        until(lambda: scaling.ended_well(job), 60, "the job did not end well")
+        until(lambda: ours not in billable(empty_cell, cloud), 60, "our worker is leaked")
+        left = (billable(empty_cell, cloud), len(scaling.execution_hosts()))
+
+    assert done.returncode == 0, done.stderr.decode()
+    assert left == ([theirs], 1), "nothing of ours touches their worker"
+
+
 def launched_by_platform(cell: Cell, cloud: PlayedCloud, launcher: Launcher) -> str:
     """The run of a worker as the platform's own autoscaler launches it (pipeline/hpc/autoscaler.py)."""
     environment = launcher.environment

@@ -161,6 +161,18 @@ def test_a_stop_by_a_person_lasts_until_a_process_is_started_again(tmp_path: Pat
         assert register.stopped_at() is None
 
 
+def test_queues_whose_workers_are_given_back_are_remembered_until_ours_is_installed_again(tmp_path: Path) -> None:
+    register = QueueRegister(tmp_path / "queues")
+    assert register.leaving() == ()
+    with register.registered("x.q", {"A": "1"}) as own:
+        register.note_leaving(register.processes())
+    assert register.processes() == ()
+    assert register.leaving() == (own,)
+    assert (register.directory / "leaving.json").stat().st_mode & 0o777 == 0o600
+    register.forget_leaving()
+    assert register.leaving() == ()
+
+
 # -- what is in it -----------------------------------------------------------------------------------------------------
 
 
