@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -142,6 +143,17 @@ def test_with_a_scale_down_timeout_a_worker_stays_until_its_queue_is_empty_long_
 def test_a_worker_leaves_once_its_queue_is_empty_for_the_scale_down_timeout() -> None:
     made = plan(a_snapshot(a_worker(idle=99), Memory(queues_empty_since=NOW - 60), queue={"scale_down_timeout": 60.0}))
     assert acts(made) == [("disable", "w1")]
+
+
+def test_a_job_that_nothing_allowed_can_run_does_not_keep_a_queue_from_being_empty() -> None:
+    """It may wait for ever, and workers with it. Held jobs do not count at all."""
+    empty: dict[str, Any] = {"queue": {"scale_down_timeout": 60.0}, "limits": Limits(max_workers=2)}
+    for waiting in (a_job(slots=400, pe="mpi"), a_job(state="hqw")):
+        made = plan(a_snapshot(a_worker("w1", idle=99), waiting, Memory(queues_empty_since=NOW - 60), **empty))
+        assert made.memory.queues_empty_since == NOW - 60
+        assert acts(made) == [("disable", "w1")]
+    made = plan(a_snapshot(a_worker("w1", idle=99), a_job(slots=4, pe="mpi"), Memory(queues_empty_since=1.0), **empty))
+    assert made.memory.queues_empty_since is None, "one that could run does"
 
 
 def test_a_worker_with_a_queue_instance_in_error_is_disabled_even_with_jobs() -> None:

@@ -162,11 +162,16 @@ class Facts:
 
     def after(self, forecast: Forecast) -> Facts:
         """The same, where jobs that nothing allowed can run expire no queue: their owner's jobs are no reason to launch
-        for others sooner.
+        for others sooner. Nor are they a reason to keep workers.
         """
         refused = [result.refusal is not None for result in forecast.results]
-        demand = self.demand.not_expired_by(refused, self.snapshot.now, self.policy)
-        return self if demand is self.demand else replace(self, demand=demand)
+        memory, now = self.snapshot.memory, self.snapshot.now
+        possible = forecast.possible(self.demand.wanted)
+        return replace(
+            self,
+            demand=self.demand.not_expired_by(refused, now, self.policy),
+            queues_empty_since=queues_empty_since(self.observed, possible, memory, self.policy, now),
+        )
 
     def forecast(self, swapped_out: frozenset[str]) -> tuple[Supply, Forecast]:
         """The supply without the workers that a stronger one replaces, and the forecast with it."""
@@ -258,7 +263,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
             observed, fleet, group_ids(fleet, memory), snapshot.requests, pass_context, launch_context, usage
         ),
         suspects=find_suspects(observed, snapshot.evidence, memory.quarantines, policy, now),
-        queues_empty_since=queues_empty_since(observed, demand, memory, policy, now),
+        queues_empty_since=queues_empty_since(observed, demand.wanted, memory, policy, now),
         requests=read_request_needs(snapshot),
         owners=seen_owners(cluster, (part.ask for part in demand.parts), memory.owners, now, policy.owner),
         unhelped=unhelped_demand(snapshot, demand.wanted),

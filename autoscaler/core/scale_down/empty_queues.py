@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from autoscaler.core.demand.demand import PendingDemand
+from collections.abc import Iterable
+
+from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.policy import Policy
 from autoscaler.core.workers.observed import ObservedWorkers
 
 
 def queues_empty_since(
-    observed: ObservedWorkers, reading: PendingDemand, memory: Memory, policy: Policy, now: float
+    observed: ObservedWorkers, possible: Iterable[CategoryDemand], memory: Memory, policy: Policy, now: float
 ) -> float | None:
-    """Since when no counted job waits and none runs in any autoscaled queue."""
+    """Since when no counted job waits and none runs in any autoscaled queue. `possible`: what could ever run; no worker
+    is kept for other jobs.
+    """
     hosts = [*observed.others, *observed.missing_hosts.values(), *(m.host for m in observed.workers if m.host)]
     running = any(
         instance.jobs or instance.used
@@ -19,6 +23,6 @@ def queues_empty_since(
         for instance in host.instances
         if policy.queue(instance.queue) is not None
     )
-    if reading.wanted or running:
+    if running or any(want.count for want in possible):
         return None
     return memory.queues_empty_since if memory.queues_empty_since is not None else now
