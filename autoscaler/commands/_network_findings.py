@@ -17,6 +17,10 @@ from autoscaler.sge.checks import Finding, Level
 SOON = 14 * 86_400.0
 """Seconds before the end of a certificate from which doctor warns."""
 TIMEOUT = 10.0
+BOOTED = Path("/run/systemd/system")
+"""There where systemd runs (sd_booted(3)), and not in a container."""
+START = "systemctl enable --now sge-autoscaler-serve"
+START_WITHOUT_SYSTEMD = "nohup sge-autoscaler serve >/var/log/sge-autoscaler-serve.log 2>&1 &"
 _RENEW = "put a new certificate and its key there: the server uses them within a minute"
 _SHOW_END = ("openssl", "x509", "-noout", "-enddate", "-in")
 
@@ -29,7 +33,7 @@ def network_findings(invocation: Invocation) -> Iterator[Finding]:
     except AutoscalerError:
         return
     for each in unserved_addresses:
-        yield Finding("listeners", Level.WARN, each, "systemctl enable --now sge-autoscaler-serve")
+        yield Finding("listeners", Level.WARN, each, START if BOOTED.is_dir() else START_WITHOUT_SYSTEMD)
     if not unserved_addresses and (process.http or process.auto_stop):
         yield Finding("listeners", Level.OK, "somebody listens at each address of the settings")
     if process.http_certificate is not None:

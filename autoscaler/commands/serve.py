@@ -48,14 +48,19 @@ _KEPT = re.compile(
     r"|PATH|HOME|USER|LOGNAME|SUDO_USER|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TERM|LD_LIBRARY_PATH|VIRTUAL_ENV"
     r"|OPENSSL_CONF|SSL_CERT_FILE|SSL_CERT_DIR|NO_COLOR|FORCE_COLOR|COLUMNS|INVOCATION_ID|JOURNAL_STREAM|NOTIFY_SOCKET"
     r"|LISTEN_FDS|LISTEN_PID"
+    r"|instance_size"  # of Cloud Pipeline: queues without a name are called by it
 )
 
 
 def without_credentials(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that this process needs: none of a provider, and no unknown one."""
-    from autoscaler.settings.loading import is_setting
+    """The variables that this process needs: none of a provider, and no unknown one. What tells that this is the
+    container of a Cloud Pipeline run goes as well, so the provider is said instead: suffixed names depend on it.
+    """
+    from autoscaler.settings.loading import PROVIDER_ENV, default_provider, is_setting
 
-    return {name: value for name, value in environ.items() if _KEPT.fullmatch(name) or is_setting(name)}
+    kept = {name: value for name, value in environ.items() if _KEPT.fullmatch(name) or is_setting(name)}
+    default = default_provider(environ)
+    return kept if default is None or kept.get(PROVIDER_ENV) else kept | {PROVIDER_ENV: default}
 
 
 def begin_without_credentials(environ: Mapping[str, str]) -> None:

@@ -60,6 +60,21 @@ def test_a_user_who_may_not_read_the_key_gets_no_finding_about_it(
     assert [each.level for each in network_findings(Invocation({**environ, **files}))] == [Level.WARN]
 
 
+@pytest.mark.parametrize(
+    ("booted", "remedy"),
+    ((True, "systemctl enable --now sge-autoscaler-serve"), (False, "nohup sge-autoscaler serve >/")),
+)
+def test_the_remedy_is_one_that_works_here(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, booted: bool, remedy: str
+) -> None:
+    """A container has no systemd."""
+    monkeypatch.setattr("autoscaler.commands._network_findings.BOOTED", tmp_path / ("" if booted else "none"))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        at = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{other.getsockname()[1]}"}
+    (finding,) = network_findings(Invocation({**environ, **at}))
+    assert finding.remedy.startswith(remedy)
+
+
 def test_an_address_at_which_nobody_listens_is_reported_with_its_unit(environ: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         at = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{other.getsockname()[1]}"}

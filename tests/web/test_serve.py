@@ -315,3 +315,22 @@ def test_variables_that_serve_does_not_use_are_removed_from_its_environment(envi
         shown = Path(f"/proc/{process.pid}/environ").read_text()
         answered = client.get("status").status_code
     assert ("s3cret-" in shown, "CP_CAP_AUTOSCALE_HTTP=" in shown, answered) == (False, True, 200)
+
+
+def test_in_a_container_of_cloud_pipeline_it_reads_the_queues_as_run_does(environment: dict[str, str]) -> None:
+    """It drops the platform's variables, and the names of further queues depend on the platform."""
+    environment.pop("CP_CAP_AUTOSCALE_PROVIDER", None)
+    run = {
+        "API": "http://127.0.0.1:1/",
+        "API_TOKEN": "s3cret",
+        "RUN_ID": "1001",
+        "instance_size": "m5.large",
+        "CP_CAP_AUTOSCALE_1": "true",
+        "CP_CAP_AUTOSCALE_INSTANCE_TYPE_1": "c5.large",
+        "CP_CAP_AUTOSCALE_2": "true",
+        "CP_CAP_AUTOSCALE_WORKERS_2": "1",
+    }
+    with serving(environment, run) as (process, client):
+        shown = Path(f"/proc/{process.pid}/environ").read_text()
+        answered = client.get("status").status_code
+    assert (answered, "s3cret" in shown) == (200, False)
