@@ -32,6 +32,8 @@ class InUse(PassListener):
         self._last_job: dict[Machine, float] = {}
         self._told: dict[Machine, bool] = {}
         self._wanted: dict[Machine, bool] = {}
+        self._queues: dict[str, str] = {}
+        """By name of a host of one queue alone, that queue: what is done about it is told in its log."""
         self._guard = threading.Lock()
         self._under_way: Future[None] | None = None
         self._complained = ""
@@ -41,6 +43,7 @@ class InUse(PassListener):
 
     def note(self, snapshot: Snapshot) -> None:
         machines = dict(_machines(snapshot))
+        self._queues |= dict(_queues(snapshot))
         self._last_job |= dict.fromkeys((machine for machine, busy in machines.items() if busy), snapshot.now)
         wanted = {
             machine: machine in self._last_job and snapshot.now - self._last_job[machine] < self._timeout
@@ -50,6 +53,8 @@ class InUse(PassListener):
             gone = {machine: False for machine, told in self._told.items() if told and machine not in machines}
             self._told = {machine: told for machine, told in self._told.items() if machine in machines or told}
             self._wanted = wanted | gone
+            known = {machine.name for machine in (*machines, *self._told)}
+            self._queues = {name: queue for name, queue in self._queues.items() if name in known}
             todo = [machine for machine, use in self._wanted.items() if self._told.get(machine) is not use]
         self._last_job = {machine: at for machine, at in self._last_job.items() if machine in machines}
         if todo and (self._under_way is None or self._under_way.done()):
@@ -68,11 +73,19 @@ class InUse(PassListener):
             self._complained = ""
             if use or self._told.get(machine):
                 what = "is tagged as in use" if use else "is in use no longer: its tag is gone"
-                log.debug("the run of %s %s", machine.name, what)
+                of_queue = {"queue": self._queues[machine.name]} if machine.name in self._queues else None
+                log.debug("the run of %s %s", machine.name, what, extra=of_queue)
             with self._guard:
                 self._told[machine] = use
                 if not use and machine not in self._last_job and machine not in self._wanted:
                     del self._told[machine]
+
+
+def _queues(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    for host in snapshot.cluster.hosts:
+        queues = {instance.queue for instance in host.instances}
+        if len(queues) == 1:
+            yield short_name(host.name), queues.pop()
 
 
 def _machines(snapshot: Snapshot) -> Iterator[tuple[Machine, bool]]:

@@ -93,6 +93,7 @@ def test_a_worker_that_leaves_keeps_no_tag_and_the_log_says_so(
         "the run of w1 is tagged as in use",
         "the run of w1 is in use no longer: its tag is gone",
     ]
+    assert {vars(record)["queue"] for record in caplog.records} == {"main.q"}, "in the log of its queue alone"
 
 
 def test_another_tag_that_is_set_at_the_same_time_is_not_lost(plane: CloudPipelinePlane) -> None:
