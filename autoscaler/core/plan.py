@@ -55,9 +55,10 @@ def plan(snapshot: Snapshot) -> Plan:
         kills=memory.kills,
         helped_no_job=memory.unhelpful,
         several_owners=several,
+        known=len(memory.owners),
     )
     if several and kills_stopped is None:
-        kills_stopped = too_many_kills(limits, memory.kills, snapshot.now, resumed_at)
+        kills_stopped = too_many_kills(limits, memory.kills, snapshot.now, resumed_at, known=len(memory.owners))
     if (circuit_breaker, kills_stopped) == (None, snapshot.memory.kills_stopped):
         return decided
     return _decide(

@@ -231,11 +231,11 @@ def test_what_one_owner_caused_is_left_out_and_what_others_caused_counts() -> No
 
 @pytest.mark.parametrize(("owners", "agreeing"), ((2, 2), (3, 2), (4, 2), (6, 3), (10, 5)))
 def test_owners_who_agree_stop_nothing_for_others_and_a_cause_that_hits_all_does(owners: int, agreeing: int) -> None:
-    caused = [Event(NOW, 100 if at < agreeing else 0, "execute", owner=f"u{at}") for at in range(owners)]
-    assert tripped(TWO, caused, NOW, several_owners=True) is None
-    assert tripped(TWO, (), NOW, helped_no_job=caused, several_owners=True) is None
     everybody = [Event(NOW, 100, "execute", owner=f"u{at}") for at in range(owners)]
-    assert (tripped(TWO, everybody, NOW, several_owners=True) is None) == (owners <= agreeing)
+    caused = everybody[:agreeing]
+    assert tripped(TWO, caused, NOW, several_owners=True, known=owners) is None
+    assert tripped(TWO, (), NOW, helped_no_job=caused, several_owners=True, known=owners) is None
+    assert (tripped(TWO, everybody, NOW, several_owners=True, known=owners) is None) == (owners <= agreeing)
 
 
 def test_two_owners_who_agree_are_slowed_down_and_others_are_not() -> None:

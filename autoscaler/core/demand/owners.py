@@ -15,7 +15,7 @@ from autoscaler.core.model.memory import OwnerSeen
 from autoscaler.core.policy import OwnerKind
 
 MOST = 20
-"""The most owners that a launch remembers, those with the most slots."""
+"""The most owners that a launch remembers, those with the most slots; and the most that a cell does."""
 DAY = 86_400.0
 REMEMBERED = 30 * DAY
 """For so long an owner counts after a job of theirs was last seen."""
@@ -87,12 +87,12 @@ def in_turn(items: Iterable[tuple[str, Item]]) -> Iterator[Item]:
 def seen_owners(
     cluster: Cluster, waiting: Iterable[JobRequest], before: Sequence[OwnerSeen], now: float, kind: OwnerKind
 ) -> tuple[OwnerSeen, ...]:
-    """The two owners at most whose jobs were seen last."""
+    """The owners whose jobs were seen last, MOST at most."""
     here = {owner_of(ask, kind) for ask in waiting}
     if kind is OwnerKind.USER:
         here |= {job.owner for host in cluster.hosts for job in host.jobs}
     known = {each.owner: each.at for each in before if now - each.at < REMEMBERED}
     known |= dict.fromkeys(here - {""}, now // DAY * DAY)
     before_ = {each.owner for each in before}
-    last = sorted(known, key=lambda name: (-known[name], name not in before_, name))[:2]
+    last = sorted(known, key=lambda name: (-known[name], name not in before_, name))[:MOST]
     return tuple(OwnerSeen(name, known[name]) for name in sorted(last))

@@ -2,11 +2,11 @@
 everything until a person resumes. It only limits the rate of other launches (`core/limits/limits.py`).
 
 No owners of jobs may stop it for all, also not several who agree (docs/decisions/0082): where jobs have several
-owners, half of those who caused something, and two at least, are left out, those who caused most. If only the one who
-caused most is left out and the rest is more than the settings allow, nothing is launched for those who caused most,
-and none of their workers is removed, until some of the window has passed. What jobs are deleted or held likewise only
-stops deleting and holding: of one owner within the window (`core/unsatisfiable/deadlock.py`), and of all if others
-caused too many. In a cell of one owner everything counts, and stops everything.
+owners, half as many as the cell has had in 30 days, and two at least, are left out, those who caused most. If only
+the one who caused most is left out and the rest is more than the settings allow, nothing is launched for those who
+caused most, and none of their workers is removed, until some of the window has passed. What jobs are deleted or held
+likewise only stops deleting and holding: of one owner within the window (`core/unsatisfiable/deadlock.py`), and of
+all if others caused too many. In a cell of one owner everything counts, and stops everything.
 """
 
 from __future__ import annotations
@@ -31,29 +31,30 @@ def tripped(
     kills: Sequence[Event] = (),
     helped_no_job: Sequence[Event] = (),
     several_owners: bool = False,
+    known: int = 0,
 ) -> Reason | None:
     """Why the circuit breaker must stop everything, given all events since the last resume, those of this pass
     included.
 
-    `helped_no_job`: launches of which it is known that no job that they were for started, whether their workers came or
-    not.
+    `known`: how many owners the cell has had. `helped_no_job`: launches of which it is known that no job that they
+    were for started, whether their workers came or not.
     """
     for what, events, most in (
         ("launches that helped no job", helped_no_job, circuit_breaker.max_launches),
         ("removals", removals, circuit_breaker.max_removals),
         ("deleted or held jobs", () if several_owners else kills, circuit_breaker.max_kills),
     ):
-        count = _count(events, circuit_breaker.window, now, resumed_at, several_owners=several_owners)
+        count = _count(events, circuit_breaker.window, now, resumed_at, several_owners=several_owners, known=known)
         if most is not None and count > most:
             return because(Code.CIRCUIT_BREAKER, what=what, count=count, most=most, window_s=circuit_breaker.window)
     return None
 
 
 def too_many_kills(
-    circuit_breaker: CircuitBreaker, kills: Sequence[Event], now: float, resumed_at: float | None
+    circuit_breaker: CircuitBreaker, kills: Sequence[Event], now: float, resumed_at: float | None, *, known: int = 0
 ) -> Reason | None:
     """In a cell of several owners: why no job is deleted or held any more."""
-    count = _count(kills, circuit_breaker.window, now, resumed_at, several_owners=True)
+    count = _count(kills, circuit_breaker.window, now, resumed_at, several_owners=True, known=known)
     if circuit_breaker.max_kills is None or count <= circuit_breaker.max_kills:
         return None
     return because(Code.KILLS_STOPPED, count=count, most=circuit_breaker.max_kills, window_s=circuit_breaker.window)
@@ -99,9 +100,15 @@ def slowed_owners(
 
 
 def _count(
-    events: Sequence[Event], window: float, now: float, resumed_at: float | None, *, several_owners: bool
+    events: Sequence[Event],
+    window: float,
+    now: float,
+    resumed_at: float | None,
+    *,
+    several_owners: bool,
+    known: int = 0,
 ) -> int:
     found = by_owner(events, window, now, resumed_at)
     most = sorted((count for owner, count in found.items() if owner), reverse=True)
-    left_out = most[: max(len(most) // 2, LEFT_OUT)] if several_owners else ()
+    left_out = most[: max(len(most) // 2, known // 2, LEFT_OUT)] if several_owners else ()
     return sum(found.values()) - sum(left_out)

@@ -430,7 +430,7 @@ class Memory:
     waiting_written_at: float | None = None
     """When a pass last planned changes of contexts for these."""
     owners: tuple[OwnerSeen, ...] = ()
-    """Two at most, those whose jobs were seen last: it only matters if there are several."""
+    """Those whose jobs were seen last, few: it matters if there are several, and how many may agree."""
     kills_stopped: Reason | None = None
     """If set, no job is deleted or held until a person resumes: that hit jobs of too many owners."""
     circuit_breaker: Reason | None = None
