@@ -248,8 +248,8 @@ class Process(Section):
         200,
         "If more workers than this are removed in the window, the circuit breaker stops launches and removals until "
         "`resume`. If jobs have several owners, half as many as there were in 30 days do not count (two at least, "
-        "those for whom most were launched); if only without the one with most they are more than this, those with most wait "
-        "until some of the window has passed.",
+        "those for whom most were launched); if only without the one with most they are more than this, those with "
+        "most wait until some of the window has passed.",
     )
     circuit_breaker_kills: AtLeastOne | None = setting(
         "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_KILLS",
