@@ -23,6 +23,7 @@ from autoscaler.sge.lookup import JobOwner, Lookup, read_owner
 REASON = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
 LETTER = (
     "Job 12 (sim) was deleted by sge-autoscaler:\n  no parallel environment mpi of the queues main.q takes 100 slots\n"
+    "  What to do: `qconf -spl` lists the parallel environments; `qalter -pe PE SLOTS JOB` asks for another.\n"
 )
 ANN = pwd.struct_passwd(("ann", "x", 1001, 1001, "", "/home/ann", "/bin/sh"))
 ROOT = pwd.struct_passwd(("root", "x", 0, 0, "", "/root", "/bin/sh"))
