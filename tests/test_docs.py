@@ -160,6 +160,10 @@ def test_every_make_target_shown_exists(page: Path) -> None:
     assert shown - targets == set()
 
 
+def test_the_readme_is_read_in_a_minute() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+
+
 def test_every_make_target_works_without_variables() -> None:
     """`--jobs $(JOBS)` without a value for JOBS would take the next word, or none."""
     text = (ROOT / "Makefile").read_text("utf-8")

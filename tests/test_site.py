@@ -36,6 +36,16 @@ def test_a_drawing_is_well_formed_and_no_word_of_it_is_cut_off(name: str) -> Non
             assert float(text.attrib["x"]) + 6.5 * len(text.text or "") < width, text.text
 
 
+def test_no_label_of_the_phases_covers_another() -> None:
+    picture = ET.parse(ROOT / "docs" / "drawings" / "phases.svg").getroot()
+    labels = [text for text in picture.iter("{http://www.w3.org/2000/svg}text") if "paint-order" in text.attrib]
+    places = [(float(each.attrib["x"]), float(each.attrib["y"]), 7 * len(each.text or "")) for each in labels]
+    assert len(places) > 8
+    for at, (x, y, width) in enumerate(places):
+        over = [(a, b) for a, b, w in places[at + 1 :] if abs(b - y) < 14 and a < x + width and x < a + w]
+        assert over == []
+
+
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     to = tmp_path_factory.mktemp("site")

@@ -27,6 +27,7 @@ _HEAD = (
     '<path d="M0 0L8 4L0 8z" fill="#555"/></marker></defs>\n'
     '<rect width="{width}" height="{height}" fill="#fff"/>\n'
 )
+_HALO = 'stroke="#fff" stroke-width="4" paint-order="stroke"'
 _LONGEST = 86
 """Letters that have room beside a box."""
 _MOST = 6
@@ -146,24 +147,38 @@ def _chain(title: str, steps: Iterable[tuple[str, str]]) -> str:
 
 
 def _arcs(title: str, nodes: Sequence[str], edges: Mapping[tuple[str, str], str]) -> str:
-    """Nodes below each other; steps forward to the right of them, steps back to the left."""
-    parts, middle = [], 330
-    places = {name: 20 + at * (_ROW + 26) for at, name in enumerate(nodes)}
-    parts += [_box(middle - 60, y, 120, name) for name, y in places.items()]
-    for (source, target), what in edges.items():
+    """Nodes below each other; steps forward to the right of them, steps back to the left. No label covers another."""
+    middle, step = 330, _ROW + 26
+    places = {name: 20 + at * step for at, name in enumerate(nodes)}
+    arrows, labels = [], list[tuple[int, int, int, str]]()
+    for (source, target), what in sorted(edges.items(), key=lambda edge: abs(places[edge[0][0]] - places[edge[0][1]])):
         start, end = places[source] + 15, places[target] + 15
-        apart = abs(end - start) // (_ROW + 26)
-        side = 1 if end > start else -1
+        apart, side = abs(end - start) // step, 1 if end > start else -1
         if (side, apart) == (1, 1):
-            parts.append(_arrow(f"M{middle} {start + 15}V{end - 17}"))
-            parts.append(_text(middle + 6, (start + end) // 2 + 4, what))
-            continue
-        x, bend = middle + side * 60, middle + side * (60 + 44 * apart)
-        shift = 5 * apart
-        parts.append(_arrow(f"M{x} {start + shift // 2}C{bend} {start} {bend} {end} {x + side * 2} {end - shift // 2}"))
-        words = _text(x + (bend - x) * 3 // 4 + side * 4, (start + end) // 2 + 4, what)
-        parts.append(words if side > 0 else words.replace("<text", '<text text-anchor="end"'))
-    return _svg(title, 20 + len(nodes) * (_ROW + 26), parts)
+            arrows.append(_arrow(f"M{middle} {start + 15}V{end - 17}"))
+            x = middle + 6
+        else:
+            edge, bend, shift = middle + side * 60, middle + side * (60 + 52 * apart), 5 * apart
+            curve = f"{bend} {start} {bend} {end} {edge + side * 2} {end - shift // 2}"
+            arrows.append(_arrow(f"M{edge} {start + shift // 2}C{curve}"))
+            x = edge + (bend - edge) * 3 // 4 + side * 4
+        if what:
+            left = x if side > 0 else x - _width(what)
+            labels.append((left, _free(left, (start + end) // 2 + 4, what, labels), _width(what), what))
+    boxes = [_box(middle - 60, y, 120, name) for name, y in places.items()]
+    words = [_text(x, y, what).replace("<text", f"<text {_HALO}") for x, y, _, what in labels]
+    return _svg(title, 20 + len(nodes) * step, [*arrows, *boxes, *words])
+
+
+def _free(left: int, y: int, words: str, labels: Iterable[tuple[int, int, int, str]]) -> int:
+    """The height nearest to `y` at which a label covers no other one."""
+    taken = [at for x, at, width, _ in labels if x < left + _width(words) and left < x + width]
+    near = (y + way * 16 * far for far in range(20) for way in (1, -1))
+    return next(each for each in near if all(abs(each - at) >= 16 for at in taken))
+
+
+def _width(words: str) -> int:
+    return 7 * len(words)
 
 
 def _stack(title: str, layers: Iterable[tuple[list[str], bool]]) -> str:
