@@ -40,6 +40,8 @@ def main(folder: Path) -> int:
     ]
     for line in wrong:
         sys.stderr.write(f"spelling: {line}\n")
+    if wrong:
+        sys.stderr.write("a word that is right belongs into docs/words.txt, or into backquotes if it is code\n")
     return 1 if wrong else 0
 
 
