@@ -56,11 +56,13 @@ class Reader:
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _kept: OrderedDict[tuple[str, ...], tuple[float, Reading]] = field(default_factory=OrderedDict)
 
-    def read(self, question: str, asker: Asker, query: Mapping[str, str] = _NOTHING) -> Reading:
-        """The answer to a question. Raises Unavailable."""
+    def read(self, question: str, asker: Asker, query: Mapping[str, str] = _NOTHING, mark: str = "") -> Reading:
+        """The answer to a question. `mark`: the state of the store; an answer of an earlier one is not used again.
+        Raises Unavailable.
+        """
         query = {name: value for name, value in query.items() if value}
         # What a user may see follows from these.
-        key = (asker.name, str(asker.of_cell), question, *(f"{name}={query[name]}" for name in sorted(query)))
+        key = (mark, asker.name, str(asker.of_cell), question, *(f"{name}={query[name]}" for name in sorted(query)))
         with self._guard:
             found = self._kept.get(key)
         if found is not None and self.stopwatch() - found[0] < FRESH:
@@ -79,10 +81,6 @@ class Reader:
                 while len(self._kept) > MOST_KEPT:
                     self._kept.popitem(last=False)
         return reading
-
-    def document(self, question: str, asker: Asker, query: Mapping[str, str] = _NOTHING) -> Any:
-        """The document alone. Raises Unavailable."""
-        return self.read(question, asker, query).document
 
 
 def _read(status: int, body: bytes) -> Reading:

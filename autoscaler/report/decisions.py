@@ -53,12 +53,12 @@ def find_decisions(history: History, query: Mapping[str, str], now: float, owner
     until = moment(query["until"], "until", now) if query.get("until") else now + 60.0
     last = min(max(query_number(query, "last", LAST), 1), MOST)
     before = query_number(query, "before", 0) or None
-    rows = history.passes_between(since, until, kind=kind, before=before, limit=last + 1)
+    rows, more = history.passes_between(since, until, kind=kind, before=before, limit=last)
     return {
         "schema": SCHEMA,
         "now": at_zone(now),
-        "decisions": [_part(row, record, owner) for row, record in rows[:last]],
-        "before": rows[last - 1][0] if len(rows) > last else None,
+        "decisions": [_part(row, record, owner) for row, record in rows],
+        "before": more,
     }
 
 

@@ -21,6 +21,8 @@ from autoscaler.store.database import Database, Migration
 
 KEPT_FOR = 30 * 86_400.0
 """Seconds."""
+MOST_SEARCHED = 20_000
+"""Passes that one question reads: some 60 MB."""
 COST_KEPT = 400 * 86_400.0
 """Seconds for which lifetimes are kept unless a setting says otherwise."""
 
@@ -150,20 +152,31 @@ class History:
 
     def passes_between(
         self, since: float, until: float, *, kind: str = "", before: int | None = None, limit: int = 50
-    ) -> list[tuple[int, PassRecord]]:
-        """Those of a period, newest first, each with the number of its row. `kind`: only those with such an action;
-        `before`: only rows of a lower number.
+    ) -> tuple[list[tuple[int, PassRecord]], int | None]:
+        """Those of a period, newest first, each with the number of its row; and the number before which to ask for
+        more, None: there are no more. `kind`: only those with such an action; `before`: only rows of a lower number. At
+        most `MOST_SEARCHED` rows are searched, so there may be more also if none is found.
         """
+        newest = self._database.row(
+            "SELECT max(id) AS id FROM passes WHERE at >= ? AND at <= ? AND id < ?", (since, until, before or 1 << 62)
+        )
+        if newest is None or newest["id"] is None:
+            return [], None
+        last = newest["id"] - MOST_SEARCHED
         # A name in the document cannot contain this text: JSON escapes quotes.
         rows = self._database.rows(
-            "SELECT * FROM passes WHERE at >= ? AND at <= ? AND id < ? AND (? = '' OR instr(document, ?))"
+            "SELECT * FROM passes WHERE at >= ? AND id <= ? AND id > ? AND (? = '' OR instr(document, ?))"
             " ORDER BY id DESC LIMIT ?",
-            (since, until, before or 1 << 62, kind, json.dumps({"kind": kind})[1:-1], limit),
+            (since, newest["id"], last, kind, json.dumps({"kind": kind})[1:-1], limit + 1),
         )
-        return [
+        found = [
             (row["id"], PassRecord(row["pass"], row["at"], row["sentence"], json.loads(row["document"])))
-            for row in rows
+            for row in rows[:limit]
         ]
+        if len(rows) > limit:
+            return found, found[-1][0]
+        older = self._database.row("SELECT 1 FROM passes WHERE at >= ? AND id <= ?", (since, last))
+        return found, None if older is None else last + 1
 
     # -- jobs --------------------------------------------------------------------------------------------------
 

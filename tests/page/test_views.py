@@ -18,6 +18,7 @@ from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import KnownEvents
 from autoscaler.page.rendering import link
 from autoscaler.report.lanes import find_lanes
+from autoscaler.store import history
 from autoscaler.store.overrides import Verb
 from autoscaler.store.usages import Run, RunKey
 from tests.core.building import LARGE, NOW, a_bucket, a_host, a_job, a_snapshot, a_worker, jobs
@@ -170,6 +171,25 @@ def test_a_decision_has_its_reasons_and_what_was_considered(site: Site) -> None:
     earlier = browser.text(f"decisions?at={at}&zone=UTC")
     assert (stored[1].sentence in earlier, stored[0].sentence in earlier) == (True, False)
     assert "is not a time" in browser.text("decisions?at=yesterday")
+
+
+def test_a_search_for_decisions_reads_a_bounded_part_and_says_where_to_go_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "MOST_SEARCHED", 10)
+    for number in range(25):
+        kind = "launch" if number == 3 else "disable"
+        site.store.history.add_pass(number, NOW + number, f"pass {number}", {"actions": [{"kind": kind}]})
+    found, pages, before = [], 0, None
+    while True:
+        rows, before = site.store.history.passes_between(0, NOW + 99, kind="launch", before=before, limit=5)
+        found += [record.number for _, record in rows]
+        pages += 1
+        if before is None:
+            break
+    assert (found, pages) == ([3], 3)
+    rows, before = site.store.history.passes_between(0, NOW + 99, limit=5)
+    assert ([record.number for _, record in rows], before) == ([24, 23, 22, 21, 20], rows[-1][0])
 
 
 def test_what_is_considered_takes_few_bytes_of_a_pass(site: Site) -> None:

@@ -29,7 +29,7 @@ class Looking:
 
     def document(self, question: str, query: Mapping[str, str] = _NOTHING) -> Any:
         """An answer's document. Raises Unavailable."""
-        self.reading = self.reader.read(question, self.viewer.asker, query)
+        self.reading = self.reader.read(question, self.viewer.asker, query, self.mark)
         return self.reading.document
 
     def text(self, name: str, longest: int = 300) -> str:
