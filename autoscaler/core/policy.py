@@ -48,6 +48,10 @@ class Limits:
         return self.max_price_per_hour is not None or self.total_price_per_hour is not None
 
 
+FITTING, LARGEST = "fitting", "largest"
+"""Values of `hybrid_size`."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeArrayPolicy:
     """A named pool of workers. Homogeneous: `instance_type`, or with `descending` smaller ones of its family as well;
@@ -68,6 +72,8 @@ class NodeArrayPolicy:
     strategy: str = "cpu-capacity"
     proposes: Callable[[Any], Sequence[Any]] | None = field(default=None, repr=False, hash=False)
     """The `core.sizing.problem.Strategy` behind the name, if it is not one of ours."""
+    hybrid_size: str = FITTING
+    """Whether `cpu-capacity` prefers workers no larger than suits the jobs, or the largest that they fill."""
     price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
     price_type_deadline: float = 0.0
     """How long a job must have been able to run before the autoscaler launches another price type than the first."""

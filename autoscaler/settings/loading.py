@@ -24,7 +24,7 @@ from autoscaler.outside_files import read_regular, read_toml
 from autoscaler.settings.launcher import PREFIXES, close_to, describes_a_parameter, meaning
 from autoscaler.settings.policies import HOST_NAMES, array_name, budgets, node_array_policy, of_one_name, queue_policy
 from autoscaler.settings.process_settings import Process
-from autoscaler.settings.queue_settings import QueueSettings
+from autoscaler.settings.queue_settings import HybridSize, QueueSettings
 from autoscaler.settings.queues import DRY_RUN, Served, Switches, as_launched, contradictory, multiplied, served
 from autoscaler.settings.rows import extra, rows
 from autoscaler.strict_modes import GROUP_ENV, refuse_exposed
@@ -420,14 +420,24 @@ def _is_true(text: str | None) -> bool:
     return text is not None and text.strip().lower() in ("true", "yes", "on", "1", "t", "y")
 
 
+HYBRID_SIZE = "CP_CAP_AUTOSCALE_HYBRID_SIZE"
+
+
 def _run_by_platform(
     environ: Mapping[str, str], sections: Mapping[str, dict[str, str]], origins: dict[str, Origin]
 ) -> None:
-    """On Cloud Pipeline, delete jobs that can never run by default, as its users expect."""
+    """On Cloud Pipeline, as its users expect: by default delete jobs that can never run, and choose the type that runs
+    the most pending cores.
+    """
     chosen, env, variable = sections["process"], "CP_CAP_AUTOSCALE_DEADLOCK", "RUN_ID"
     if env not in chosen and environ.get(variable):
         chosen[env] = DeadlockAnswer.KILL.value
         origins[env] = Origin(chosen[env], f"environment ({variable})")
+    for section, chosen in sections.items() if environ.get(variable) else ():
+        if section != "process" and HYBRID_SIZE not in chosen:
+            chosen[HYBRID_SIZE] = HybridSize.LARGEST.value
+            origin = f"{HYBRID_SIZE}_{section}" if section else HYBRID_SIZE
+            origins[origin] = Origin(chosen[HYBRID_SIZE], f"environment ({variable})")
 
 
 def _platform_defaults(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,6 +15,13 @@ from autoscaler.settings.strategies import known_name
 
 _METHOD = r"^(NONE|SIG[A-Z0-9]+|/[A-Za-z0-9_./-]+)$"
 """A `terminate_method` of queue_conf(5)."""
+
+
+class HybridSize(StrEnum):
+    """Which size the strategy cpu-capacity prefers."""
+
+    FITTING = "fitting"
+    LARGEST = "largest"
 
 
 def _price_types(value: object) -> object:
@@ -181,6 +189,14 @@ class QueueSettings(Section):
         "cpu-capacity: the type that runs the most pending cores. naive-cpu-capacity: the smallest type with as many "
         "cores as wait. default: naive-cpu-capacity if the batch size is 1, else cpu-capacity. Or one of your own "
         "([extend](extend.md#a-strategy-of-your-own)).",
+    )
+    hybrid_size: HybridSize = setting(
+        "CP_CAP_AUTOSCALE_HYBRID_SIZE",
+        HybridSize.FITTING,
+        "Of the strategy cpu-capacity. fitting: for jobs on one host it prefers the smallest type that holds the "
+        "largest of them, and has 16 cores at least, as long as CP_CAP_AUTOSCALE_WORKERS is far from reached. "
+        "largest: the type that runs the most pending cores. Default: largest in a run of Cloud Pipeline (RUN_ID is "
+        "set), fitting elsewhere.",
     )
     scale_up_batch: AtLeastOne = setting("CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE", 1, "Most workers in one launch.")
     scale_down_batch: AtLeastOne = setting(

@@ -151,6 +151,23 @@ def test_unsatisfiable_jobs_are_deleted_only_on_the_platform_or_if_set(environ: 
     assert load_settings(environ).policy(master="m").deadlock == answer
 
 
+HYBRID_SIZE = "CP_CAP_AUTOSCALE_HYBRID_SIZE"
+
+
+@pytest.mark.parametrize(
+    ("environ", "size"),
+    (
+        ({}, "fitting"),
+        ({"RUN_ID": "1234"}, "largest"),
+        ({"RUN_ID": ""}, "fitting"),
+        ({"RUN_ID": "1", HYBRID_SIZE: "fitting", f"{HYBRID_SIZE}_1": "fitting"}, "fitting"),
+    ),
+)
+def test_on_the_platform_every_queue_chooses_sizes_as_its_users_know_it(environ: dict[str, str], size: str) -> None:
+    policy = load_settings({"CP_CAP_SGE_QUEUE_NAME_1": "gpu.q", **environ}).policy(master="m")
+    assert [array.hybrid_size for array in policy.node_arrays] == [size, size]
+
+
 def test_the_policy_made_from_settings_has_no_rules() -> None:
     settings = load_settings({"CP_CAP_AUTOSCALE_RULES": "/etc/rules.json"})
     assert settings.process.rules is not None

@@ -24,11 +24,12 @@ from autoscaler.core.model.memory import Backoff, Event, ReportedType
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.needs import Want
 from autoscaler.core.placement.placement import PLENTY, OpenPlacement
-from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.policy import FITTING, NodeArrayPolicy, Policy
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.instance_types import not_offered
+from autoscaler.core.sizing.fitting_sizes import fitting_first
 from autoscaler.core.sizing.problem import Part, Problem, Proposal, most_of_offer, not_preferred
-from autoscaler.core.sizing.strategies import preferred, proposals_for, strategy_of
+from autoscaler.core.sizing.strategies import CPU_CAPACITY, preferred, proposals_for, strategy_of
 from autoscaler.core.snapshot import BucketVerdict
 
 
@@ -74,6 +75,11 @@ class LaunchContext:
         """
         name = next((each for each in (array.name, family_of(array)) if each in self.stopped), None)
         return None if name is None else because(Code.NODE_ARRAY_STOPPED, node_array=name, message=self.stopped[name])
+
+    def most_launches(self, array: NodeArrayPolicy) -> int:
+        """How many launches of an array the hour and the window of the circuit breaker allow."""
+        hourly = launches_left(array.limits, self.launches, family_of(array), self.now)
+        return min((room.count for room in (hourly, self.room_in_window()) if room is not None), default=PLENTY)
 
     def room_in_window(self) -> Room | None:
         """How many more launches the window of the circuit breaker allows."""
@@ -172,7 +178,8 @@ def size_launch(
     )
     sized: Sequence[Proposal]
     if unmet:
-        sized = proposals_for(strategy_of(array), problem) if replacing is None else replacing.propose(problem)
+        most = launch_context.most_launches(array)
+        sized = _proposed(array, problem, usage, most) if replacing is None else replacing.propose(problem)
         slots = sum(demand.slots * count for demand, count in wants)
         reason = because(Code.DEMAND, queue=array.queue, tasks=unmet, slots=slots)
         reason = reason if replacing is None else reason.then(replacing.reason)
@@ -196,6 +203,15 @@ def size_launch(
         ordered_for=ordered_for(shortfall.wanted, served),
     )
     return replace(growth, launch=launch)
+
+
+def _proposed(array: NodeArrayPolicy, problem: Problem, usage: Usage, most: int) -> Sequence[Proposal]:
+    """What the array's strategy proposes. `most`: how many workers may be launched just now."""
+    strategy = strategy_of(array)
+    if strategy is CPU_CAPACITY and array.hybrid_size == FITTING:
+        offers = preferred(array, problem)
+        return problem.alone(fitting_first(offers, problem.unmet, problem.placement, usage, most))
+    return proposals_for(strategy, problem)
 
 
 def size_requested(
