@@ -65,9 +65,10 @@ class Administrator:
         slots: int,
         complex_values: Mapping[str, str] | Iterable[tuple[str, str]] = (),
         also_in: Sequence[str] = (),
+        seq_no: int | None = None,
     ) -> Change:
         """Make `host` an execution host that gives `slots` to `queue`, disabled. Never an admin or submit host.
-        `also_in`: further host groups that it joins.
+        `also_in`: further host groups that it joins. `seq_no`: its sequence number in `queue`, if it gets one.
 
         The host is added with `slots=0`, joins the group, is disabled in every queue that it thereby serves, and only
         then gets slots, those of `queue` last: at no instant can a job start on it. An existing host is changed to
@@ -90,6 +91,8 @@ class Administrator:
             raise GridEngineRefused(
                 f"queue {queue} does not include {host_group}, so {host} cannot serve it: run `sge-autoscaler init`"
             )
+        if seq_no is not None:
+            self.configure("-rattr", "queue", "seq_no", str(seq_no), f"{queue}@{host}")
         opened = self.configure("-rattr", "exechost", "complex_values", objects.complex_values(values), host)
         given = self.configure("-rattr", "queue", "slots", str(slots), f"{queue}@{host}")
         return Change(

@@ -33,6 +33,8 @@ class NewHost:
     name: str
     slots: int
     values: tuple[tuple[str, str], ...] = ()
+    seq_no: int | None = None
+    """Its sequence number in the queue; None: that of the queue."""
 
     @property
     def complex_values(self) -> dict[str, str]:
@@ -65,6 +67,11 @@ class Batches:
         output = self._change(names, "qmod", "-d", *(f"*@{name}" for name in names)).output
         joined = [host for host in hosts if host.name in added and _in_queue(output, host.name, queue)]
         opened = self._set_values(joined, {host.name: objects.complex_values(host.complex_values) for host in joined})
+        numbers = [f"[{host.name}={host.seq_no}]" for host in joined if host.seq_no is not None]
+        if numbers and not _went_well(
+            self._change(opened, "qconf", "-rattr", "queue", "seq_no", ",".join(numbers), queue).output
+        ):
+            return {}
         given = [f"[{host.name}={host.slots}]" for host in joined if host.name in opened]
         if not given or not _went_well(
             self._change(opened, "qconf", "-rattr", "queue", "slots", ",".join(given), queue).output

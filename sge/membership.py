@@ -18,6 +18,8 @@ class Membership:
     host_groups: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     """Queues whose host list names it directly."""
+    seq_nos: tuple[tuple[str, str], ...] = ()
+    """Its own sequence number in each queue that has one: (queue, value)."""
 
     def __or__(self, other: Membership) -> Membership:
         """Both together; if both have a queue's slots, ours hold."""
@@ -26,19 +28,22 @@ class Membership:
             tuple(slots.items()),
             tuple(dict.fromkeys(self.host_groups + other.host_groups)),
             tuple(dict.fromkeys(self.queues + other.queues)),
+            tuple((dict(other.seq_nos) | dict(self.seq_nos)).items()),
         )
 
 
 def memberships(hosts: Sequence[str], *, queues: str, host_groups: str) -> dict[str, Membership]:
     """Read from the output of `qconf -sq '*'` and `qconf -shgrp A -shgrp B …`: objects one after the other."""
     slots: dict[str, list[tuple[str, str]]] = {}
+    seq_nos: dict[str, list[tuple[str, str]]] = {}
     named: dict[str, list[str]] = {}
     member_of: dict[str, list[str]] = {}
     for text in split_objects(queues, "qname"):
         attributes = read_attributes(text)
-        for where, value in split_overrides(attributes.get("slots", ""))[1].items():
-            if value:
-                slots.setdefault(where.lower(), []).append((attributes["qname"], value))
+        for found, attribute in ((slots, "slots"), (seq_nos, "seq_no")):
+            for where, value in split_overrides(attributes.get(attribute, ""))[1].items():
+                if value:
+                    found.setdefault(where.lower(), []).append((attributes["qname"], value))
         for word in _words(attributes.get("hostlist", "")):
             named.setdefault(word, []).append(attributes["qname"])
     for group in (read_attributes(text) for text in split_objects(host_groups, "group_name")):
@@ -49,6 +54,7 @@ def memberships(hosts: Sequence[str], *, queues: str, host_groups: str) -> dict[
             slots=tuple(slots.get(host.lower(), ())),
             host_groups=tuple(member_of.get(host.lower(), ())),
             queues=tuple(named.get(host.lower(), ())),
+            seq_nos=tuple(seq_nos.get(host.lower(), ())),
         )
         for host in hosts
     }

@@ -53,6 +53,8 @@ class Preparation:
     """Whether workers report interruption notices by a load value, which has to be a complex."""
     group_pes: tuple[str, ...] = ()
     """Parallel environments that the queue must not offer itself: each group of workers has a copy."""
+    in_order: bool = False
+    """Whether the scheduler should fill hosts in the order of their sequence numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Present:
     submit_hosts: tuple[str, ...]
     complexes: str = ""
     """The whole table, if notices are wanted."""
+    scheduler: str = ""
+    """The scheduler's configuration, if it should fill hosts in one order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,9 @@ class Difference:
 
 
 FILE = "FILE"
+SCHEDULER, SCHEDULER_KIND = "scheduler", "scheduler configuration"
+SORT_METHOD, LOAD, SEQNO = "queue_sort_method", "load", "seqno"
+_MSCONF = ("-Msconf", FILE)
 
 
 def read_present(administrator: Administrator, wanted: Sequence[Preparation]) -> Present:
@@ -117,13 +124,14 @@ def read_present(administrator: Administrator, wanted: Sequence[Preparation]) ->
         execution_hosts={name: show("-se", name) for name in masters},
         submit_hosts=read_names(show("-ss")),
         complexes=show("-sc") if any(each.notices for each in wanted) else "",
+        scheduler=show("-ssconf") if any(each.in_order for each in wanted) else "",
     )
 
 
 def differences(wanted: Sequence[Preparation], present: Present) -> tuple[Difference, ...]:
     """All that is missing or different, in the order in which it can be carried out; empty if nothing is."""
     found: dict[tuple[str, str], Difference] = {}
-    for compare in (_notice, _master, _host_group, _pes, _queue, _submit_host):
+    for compare in (_notice, _master, _host_group, _pes, _queue, _submit_host, _scheduler):
         for preparation in wanted:
             for difference in compare(preparation, present):
                 found.setdefault((difference.kind, difference.name), difference)
@@ -266,6 +274,13 @@ def _submit_host(wanted: Preparation, present: Present) -> Iterator[Difference]:
     """Without it no job can be submitted on the master."""
     if wanted.master.lower() not in (host.lower() for host in present.submit_hosts):
         yield Difference("submit host", wanted.master, "", f"{wanted.master}\n", (("-as", wanted.master),))
+
+
+def _scheduler(wanted: Preparation, present: Present) -> Iterator[Difference]:
+    """Hosts in the order of their sequence numbers, where workers get some. It holds for the whole cell."""
+    before = present.scheduler
+    if wanted.in_order and before and read_attributes(before).get(SORT_METHOD, LOAD) != SEQNO:
+        yield Difference(SCHEDULER_KIND, SCHEDULER, before, _with(before, SORT_METHOD, SEQNO), (_MSCONF,))
 
 
 def _master_slots(queue: Queue, wanted: Preparation, present: Present, *, joined: bool = False) -> int:

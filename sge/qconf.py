@@ -90,6 +90,7 @@ def read_queue(text: str) -> Queue:
     qtype, qtypes = split_overrides(attributes.get("qtype", _QTYPE))
     ckpts, ckpts_by_host = split_overrides(attributes.get("ckpt_list", ""))
     access, access_by_host = _read_overridden_access(attributes)
+    seq_no, seq_nos = split_overrides(attributes.get("seq_no", "0"))
     return Queue(
         name=attributes["qname"],
         hostlist=tuple(map(_lower_host, _list(attributes.get("hostlist", "")))),
@@ -113,6 +114,8 @@ def read_queue(text: str) -> Queue:
         qtype_by_host={_lower_host(where): _list(value.upper()) for where, value in qtypes.items()},
         ckpt_list=_list(ckpts),
         ckpt_list_by_host={_lower_host(where): _list(value) for where, value in ckpts_by_host.items()},
+        seq_no=int(seq_no or 0),
+        seq_no_by_host={_lower_host(where): int(value) for where, value in seq_nos.items()},
     )
 
 

@@ -104,8 +104,9 @@ class Removal:
             members = [host for host in hosts if queue in had[host].queues]
             self._each(members, _out_of("queue", queue))
         for host in hosts:
-            for queue, _ in had[host].slots:
-                self._each([host], _without_slots_in(queue))
+            numbered = dict(had[host].seq_nos)
+            for queue in dict.fromkeys((*numbered, *dict(had[host].slots))):
+                self._each([host], _without_own_in(queue, numbered=queue in numbered))
 
     def _each(self, hosts: Sequence[str], command: Callable[[Sequence[str]], tuple[str, ...]]) -> None:
         """Run it for those not refused so far. If Grid Engine refuses it for several, it is run for each alone."""
@@ -157,6 +158,8 @@ class Removal:
             for queue in whole.queues:
                 self._qmaster.configure("-aattr", "queue", "hostlist", host, queue)
             self._qmaster.disable(host)
+            for queue, number in whole.seq_nos:
+                self._qmaster.configure("-rattr", "queue", "seq_no", number, f"{queue}@{host}")
             for queue, slots in whole.slots:
                 self._qmaster.configure("-rattr", "queue", "slots", slots, f"{queue}@{host}")
             if not as_it_was:
@@ -207,5 +210,7 @@ def _with_values(host: str, values: Mapping[str, str]) -> tuple[str, ...]:
     return "qconf", "-rattr", "exechost", "complex_values", complex_values(values), host
 
 
-def _without_slots_in(queue: str) -> Callable[[Sequence[str]], tuple[str, ...]]:
-    return lambda some: ("qconf", "-purge", "queue", "slots", f"{queue}@{some[0]}")
+def _without_own_in(queue: str, *, numbered: bool) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    """Without its own slots, and its own sequence number if it has one."""
+    own = "seq_no,slots" if numbered else "slots"
+    return lambda some: ("qconf", "-purge", "queue", own, f"{queue}@{some[0]}")

@@ -15,7 +15,7 @@ from autoscaler.new_folder import write_file
 from autoscaler.sge import objects
 from autoscaler.sge.admin import Administrator
 from autoscaler.sge.complex_table import has_complex, rows_of
-from autoscaler.sge.prepare import Difference
+from autoscaler.sge.prepare import SCHEDULER_KIND, Difference
 from autoscaler.sge.qconf import joined, read_names
 
 GROUP = "host group"
@@ -84,6 +84,8 @@ def shown(administrator: Administrator, kind: str, name: str) -> str | None:
     """The object without what hosts report; None: it is not there. Raises GridEngineNotObservable."""
     if kind == "complex":
         return "" if has_complex(administrator.show("-sc"), name) else None
+    if kind == SCHEDULER_KIND:
+        return joined(administrator.show("-ssconf"))
     flags = _KINDS[kind]
     if name.lower() not in (one.lower() for one in read_names(administrator.show(flags.listed))):
         return None
@@ -108,6 +110,8 @@ def take_back(administrator: Administrator, made: Made) -> None:
     if made.kind == "complex":
         left = [row for row in rows_of(administrator.show("-sc")) if row.split()[:1] != [made.name]]
         words, text = ("-Mc",), "\n".join(left) + "\n"
+    elif made.kind == SCHEDULER_KIND:
+        words, text = ("-Msconf",), made.before
     elif not made.before:
         words, text = (_KINDS[made.kind].deleted, made.name), ""
     else:

@@ -16,13 +16,14 @@ from autoscaler.commands._output import echo, json_option, print_result
 from autoscaler.commands._settings_file import Question, next_command, write_settings
 from autoscaler.commands._undo import made_file, take_back
 from autoscaler.commands.context import Invocation
+from autoscaler.core.policy import PACK_OFF
 from autoscaler.engine.boot_script import WITH_METADATA
 from autoscaler.errors import GridEngineRefused
 from autoscaler.report.admission_file import archive
 from autoscaler.settings import Settings, this_machine
 from autoscaler.sge import jsv_setup
 from autoscaler.sge.admin import Administrator
-from autoscaler.sge.prepare import Difference, Preparation, carry_out, differences, read_present
+from autoscaler.sge.prepare import SCHEDULER, Difference, Preparation, carry_out, differences, read_present
 from autoscaler.sge.undo import remember
 
 UNPREPARED = 1
@@ -184,6 +185,7 @@ def preparations(settings: Settings, master: str, cores: int) -> tuple[Preparati
                 master_slots=(kept if kept > 0 else slots) if queue.static else None,
                 notices=settings.process.provider in WITH_METADATA,
                 group_pes=settings.process.group_pes,
+                in_order=queue.pack != PACK_OFF,
             )
         )
     return tuple(prepared)
@@ -197,7 +199,10 @@ def _carry_out(administrator: Administrator, difference: Difference, saved: Path
 
 
 def _names(needed: Sequence[Preparation]) -> set[str]:
-    return {name for each in needed for name in (each.queue, each.host_group, each.pe_local, each.pe_mpi, each.master)}
+    of_cell = {SCHEDULER} if any(each.in_order for each in needed) else set[str]()
+    return of_cell | {
+        name for each in needed for name in (each.queue, each.host_group, each.pe_local, each.pe_mpi, each.master)
+    }
 
 
 def _show(found: Sequence[Difference], applied: Sequence[str]) -> None:

@@ -201,6 +201,9 @@ class Enrol(ActionKind, kind="enrol", order=20, verb="enrolling", calls_provider
     """Whether its image made the machine an execution host: it is disabled, and gets only the missing
     values.
     """
+    seq_no: Annotated[
+        int | None, InJson("Its sequence number in the queue; null: it gets none, and has that of the queue.")
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ class Limits:
 
 FITTING, LARGEST = "fitting", "largest"
 """Values of `hybrid_size`."""
+PACK_OFF, PACK_FIXED = "off", "fixed"
+"""Values of `pack`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class NodeArrayPolicy:
     """The `core.sizing.problem.Strategy` behind the name, if it is not one of ours."""
     hybrid_size: str = FITTING
     """Whether `cpu-capacity` prefers workers no larger than suits the jobs, or the largest that they fill."""
+    pack: str = PACK_OFF
+    """Whether workers get sequence numbers in the queue, so that the scheduler fills them in one order."""
     price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
     price_type_deadline: float = 0.0
     """How long a job must have been able to run before the autoscaler launches another price type than the first."""

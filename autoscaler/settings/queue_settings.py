@@ -24,6 +24,13 @@ class HybridSize(StrEnum):
     LARGEST = "largest"
 
 
+class Pack(StrEnum):
+    """In which order the scheduler fills workers."""
+
+    OFF = "off"
+    FIXED = "fixed"
+
+
 def _price_types(value: object) -> object:
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
@@ -197,6 +204,14 @@ class QueueSettings(Section):
         "largest of them, and has 16 cores at least, as long as CP_CAP_AUTOSCALE_WORKERS is far from reached. "
         "largest: the type that runs the most pending cores. Default: largest in a run of Cloud Pipeline (RUN_ID is "
         "set), fitting elsewhere.",
+    )
+    pack: Pack = setting(
+        "CP_CAP_AUTOSCALE_PACK",
+        Pack.OFF,
+        "fixed: each worker gets a sequence number (`seq_no`) in the queue as it joins, so that jobs go to the longest "
+        "serving workers first, and the last ones become empty and leave. The scheduler follows it with "
+        "`queue_sort_method seqno` alone, which holds for the whole cell: `init` shows that change, and makes it only "
+        "with --apply scheduler. off: sequence numbers are left alone.",
     )
     scale_up_batch: AtLeastOne = setting("CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE", 1, "Most workers in one launch.")
     scale_down_batch: AtLeastOne = setting(

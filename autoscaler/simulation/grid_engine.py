@@ -152,8 +152,16 @@ class GridEngine:
 
     # -- hosts ---------------------------------------------------------------------------------------------------------
 
-    def add_host(self, name: str, slots: int, complex_values: Mapping[str, str], values: Mapping[str, str]) -> None:
-        """`qconf -Ae`, its slots, its host group, `qmod -d`: nobody has heard it yet."""
+    def add_host(
+        self,
+        name: str,
+        slots: int,
+        complex_values: Mapping[str, str],
+        values: Mapping[str, str],
+        *,
+        seq_no: int | None = None,
+    ) -> None:
+        """`qconf -Ae`, its slots, its host group, `qmod -d`: nobody has heard it yet. `seq_no`: its own number."""
         complexes = self.configuration.complexes
         consumables = {
             key: (amount(text, complexes[key].type) or 0.0, text)
@@ -162,7 +170,7 @@ class GridEngine:
         }
         self._added += 1
         self.hosts[name] = SimulatedHost(
-            name, self.configuration.queue, slots, consumables=consumables, values=values, disabled=True,
+            name, self.configuration.queue, slots, seq_no or 0, consumables=consumables, values=values, disabled=True,
             order=self._added,
         )  # fmt: skip
         self._static = None
@@ -209,9 +217,10 @@ class GridEngine:
         if self._static is None:
             configuration = self.configuration
             slots = {name: host.slots for name, host in self.hosts.items()}
+            numbers = {name: host.seq_no for name, host in self.hosts.items() if host.seq_no}
             queue = Queue(
                 configuration.queue, (configuration.host_group,), 0, MappingProxyType(slots),
-                pe_list=tuple(configuration.pes),
+                pe_list=tuple(configuration.pes), seq_no_by_host=MappingProxyType(numbers),
             )  # fmt: skip
             groups = {configuration.host_group: tuple(self.hosts)}
             self._static = ({queue.name: queue}, groups, frozenset(self.hosts))

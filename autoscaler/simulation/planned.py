@@ -71,7 +71,9 @@ class PlanDecider:
                 self._launch(action, run)
             case Enrol():
                 values = _values(run, action.worker_id)
-                run.engine.add_host(action.host, action.slots, dict(action.complex_values), values)
+                run.engine.add_host(
+                    action.host, action.slots, dict(action.complex_values), values, seq_no=action.seq_no
+                )
                 run.measures.joins(run.cloud.machines[action.worker_id], action.host)
                 run.enrolled(action.host)
             case Enable():

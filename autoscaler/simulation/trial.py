@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.model.fleet import Bucket
-from autoscaler.core.policy import CircuitBreaker, DeadlockAnswer, NodeArrayPolicy, Policy
+from autoscaler.core.policy import PACK_OFF, CircuitBreaker, DeadlockAnswer, NodeArrayPolicy, Policy
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.cloud import Billing, Cloud, Delays
 from autoscaler.simulation.planned import PlanDecider
@@ -82,7 +82,7 @@ def try_policy(
     cloud = Cloud(offers, conditions.delays, conditions.billing, epoch, chance)
     simulation = Simulation(
         workload,
-        _fresh(conditions.cell),
+        _fresh(conditions.cell, policy),
         cloud,
         _decider(candidate, policy, offers),
         conditions.pace,
@@ -93,8 +93,10 @@ def try_policy(
     return document_of(candidate.name, simulation, least_price_a_core(offers), policy.currency)
 
 
-def _fresh(cell: CellConfiguration) -> CellConfiguration:
-    return replace(cell, pes=dict(cell.pes), complexes=dict(cell.complexes))
+def _fresh(cell: CellConfiguration, policy: Policy) -> CellConfiguration:
+    """The cell as such a policy is used with: where workers get sequence numbers, the scheduler follows them."""
+    packed = any(array.pack != PACK_OFF for array in policy.node_arrays)
+    return replace(cell, pes=dict(cell.pes), complexes=dict(cell.complexes), fixed_order=cell.fixed_order or packed)
 
 
 def _decider(candidate: Candidate, policy: Policy, offers: Sequence[Bucket]) -> Decider:

@@ -12,6 +12,7 @@ from autoscaler.process import Completed
 from autoscaler.sge import objects
 from autoscaler.sge.admin import Administrator
 from autoscaler.sge.prepare import Difference, Preparation, Present, carry_out, differences, read_present
+from autoscaler.sge.qconf import read_attributes
 
 WANTED = Preparation("main.q", "@allhosts", "local", "mpi", 999999, master="master", master_slots=2)
 EMPTY = Present(queues={}, host_groups={}, pes={}, execution_hosts={}, submit_hosts=())
@@ -255,3 +256,19 @@ def test_resource_maps_of_the_master_stay_as_they_are() -> None:
     master = SE_MASTER.replace("slots=2", f"slots=1,{maps}")
     (after,) = of_kind("execution host", WANTED, replace(PREPARED, execution_hosts={"master": master}))
     assert f"complex_values        slots=2,{maps}\n" in after
+
+
+SCHEDULER_BY_LOAD = "algorithm                         default\nqueue_sort_method                 load\n"
+
+
+def test_the_scheduler_is_to_fill_hosts_in_order_where_workers_get_numbers() -> None:
+    present = replace(PREPARED, scheduler=SCHEDULER_BY_LOAD)
+    found = one(replace(WANTED, in_order=True), present)
+    assert (found.name, found.missing, found.commands) == ("scheduler", False, (("-Msconf", "FILE"),))
+    assert read_attributes(found.after) == {"algorithm": "default", "queue_sort_method": "seqno"}
+
+
+def test_the_scheduler_stays_as_it_is_where_no_worker_gets_a_number_or_it_fills_in_order_already() -> None:
+    by_number = replace(PREPARED, scheduler=SCHEDULER_BY_LOAD.replace("load", "seqno"))
+    assert differences([WANTED], replace(PREPARED, scheduler=SCHEDULER_BY_LOAD)) == ()
+    assert differences([replace(WANTED, in_order=True)], by_number) == ()

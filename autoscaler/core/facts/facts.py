@@ -23,6 +23,7 @@ from autoscaler.core.constraints.ruleset import NONE_KEPT
 from autoscaler.core.demand.demand import PendingDemand, read_demand
 from autoscaler.core.demand.owners import seen_owners
 from autoscaler.core.hosts.load_reports import expected_back, track_silence
+from autoscaler.core.joining.seq_nos import seq_nos_of
 from autoscaler.core.limits.backoff import (
     attributed,
     backoffs_in_force,
@@ -319,6 +320,7 @@ def pass_context_of(snapshot: Snapshot) -> PassContext:
         refused_ends=MappingProxyType({each.worker_id: each for each in snapshot.fleet.refused_ends}),
         group_pes=snapshot.policy.group_pes,
         owner=snapshot.policy.owner,
+        seq_nos=seq_nos_of(snapshot.policy, snapshot.cluster, snapshot.fleet),
         slowed=_slowed(snapshot),
     )
 

@@ -160,6 +160,7 @@ def _enrol(worker: WorkerState, pass_context: PassContext) -> WorkerStep:
         reason=because(Code.BOOTED, after_s=pass_context.now - worker.worker.created_at),
         group_id=worker.worker.group_id or "",
         group_pes=pass_context.group_pes if worker.worker.group_id else (),
+        seq_no=pass_context.seq_nos.get(worker.worker.id),
     )
     return enrol(worker, pass_context, action)
 

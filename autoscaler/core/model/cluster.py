@@ -135,6 +135,10 @@ class Queue:
     """Checkpointing environments whose jobs it starts."""
     ckpt_list_by_host: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """Overrides `[host=name name]` and `[@group=name]`, like those of `qtype`."""
+    seq_no: int = 0
+    """Its instances' place in the order in which the scheduler fills hosts, if that is by `seqno`; lower ones first."""
+    seq_no_by_host: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Overrides `[host=n]` and `[@group=n]`."""
 
     @property
     def restricted(self) -> tuple[str, ...]:

@@ -54,6 +54,8 @@ class PassContext:
     owner: OwnerKind = OwnerKind.USER
     slowed: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """Owners of jobs no worker of whom is removed now, and why."""
+    seq_nos: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """By id of each worker that gets a sequence number as it joins."""
 
     def stays(self, worker: WorkerState) -> Reason | None:
         """Why this worker does not leave now, unless a person requests it."""

@@ -32,4 +32,4 @@ def _make_host(action: Enrol, context: ExecutionContext) -> Change:
         values, also_in = (*values, (COMPLEX, action.group_id)), (ours,)
     if action.joined:
         return context.grid_engine.complete(host, queue, values, also_in)
-    return context.grid_engine.enrol(host, queue, host_group, slots, values, also_in)
+    return context.grid_engine.enrol(host, queue, host_group, slots, values, also_in, action.seq_no)

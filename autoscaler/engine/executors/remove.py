@@ -59,7 +59,8 @@ def _known(enrolment: Enrol | None) -> Membership | None:
     """The places that its enrolment gave it."""
     if enrolment is None:
         return None
-    return Membership(((enrolment.queue, str(enrolment.slots)),), (enrolment.host_group,))
+    numbers = () if enrolment.seq_no is None else ((enrolment.queue, str(enrolment.seq_no)),)
+    return Membership(((enrolment.queue, str(enrolment.slots)),), (enrolment.host_group,), seq_nos=numbers)
 
 
 def _ours(action: Remove, enrolment: Enrol | None, context: ExecutionContext, seen: Seen) -> bool:

@@ -91,7 +91,9 @@ def _enrol(actions: Sequence[Enrol], context: ExecutionContext, batches: Batches
             first.group_id, queue=first.queue, host_group=first.host_group, pes=first.group_pes
         )
         of_group, also_in = ((COMPLEX, first.group_id),), (ours,)
-    hosts = [NewHost(action.host, action.slots, (*action.complex_values, *of_group)) for action in actions]
+    hosts = [
+        NewHost(action.host, action.slots, (*action.complex_values, *of_group), action.seq_no) for action in actions
+    ]
     new = batches.enrol(hosts, first.queue, first.host_group, also_in)
     done = frozenset(new)
     if context.load_sensor and new:

@@ -1,0 +1,93 @@
+"""Workers with sequence numbers: the scheduler fills one after the other, and nobody else's numbers change."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoscaler import namespaces
+from autoscaler.lab.cell import Cell, ExecHost
+from autoscaler.sge.admin import Administrator
+from autoscaler.sge.membership import Membership
+from autoscaler.sge.qconf import read_attributes
+from autoscaler.sge.removal import membership_of
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.gate import Gate
+from tests.grid_engine.waiting import Shown, Until
+
+PACKED = {
+    "CP_CAP_AUTOSCALE_PACK": "fixed",
+    "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.xlarge",
+    "CP_CAP_AUTOSCALE_WORKERS": "2",
+    "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE": "2",
+    "CP_CAP_AUTOSCALE_SCALE_DOWN_BATCH_SIZE": "2",
+}
+
+
+def seq_no(cell: Cell) -> str:
+    return read_attributes(cell.out("qconf", "-sq", "main.q"))["seq_no"]
+
+
+def sort_method(cell: Cell) -> str:
+    return read_attributes(cell.out("qconf", "-ssconf"))["queue_sort_method"]
+
+
+def states(autoscaling: Autoscaling, *hosts: str) -> list[str]:
+    instances = autoscaling.instances()
+    places = (f"main.q@{host}" for host in hosts)
+    return [instances[place].states if place in instances else "not there" for place in places]
+
+
+def test_jobs_go_to_the_first_worker_and_the_numbers_leave_with_the_workers(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    empty_cell.add_host(ExecHost("master", slots=0))
+    empty_cell.out("qconf", "-rattr", "queue", "seq_no", "9", "main.q@master")
+    autoscaling = Autoscaling(empty_cell, PACKED)
+    show_on_failure["autoscaler"] = autoscaling.log_text
+    assert (autoscaling.command("init", "--yes").returncode, sort_method(empty_cell)) == (0, "load"), "nobody agreed"
+    autoscaling.command("init", "--yes", "--apply", "scheduler")
+    assert sort_method(empty_cell) == "seqno"
+    gate = Gate(empty_cell)
+
+    with autoscaling.running(CP_CAP_AUTOSCALE_MIN_WORKERS="2"):
+        until(lambda: len(autoscaling.execution_hosts()) == 3, 60, "the workers did not join")
+        first, second = sorted(
+            autoscaling.execution_hosts() - {"master"}, key=lambda name: f"[{name}=2]" in seq_no(empty_cell)
+        )
+        until(lambda: not any(states(autoscaling, first, second)), 60, "they were not enabled")
+        assert sorted(seq_no(empty_cell).split(",")) == sorted(("0", "[master=9]", f"[{first}=1]", f"[{second}=2]"))
+        jobs = []
+        for _ in range(3):
+            jobs.append(gate.submit())
+            until(lambda: autoscaling.running_on(jobs[-1]), 30, "a job did not start")
+        assert {host for job in jobs for host in autoscaling.running_on(job)} == {first}
+        gate.open()
+
+    with autoscaling.running():
+        until(autoscaling.all_gone, 60, "the workers did not leave")
+    assert seq_no(empty_cell) == "0,[master=9]"
+    autoscaling.command("init", "--undo", "--yes")
+    assert sort_method(empty_cell) == "load"
+
+
+def test_a_host_that_grid_engine_refuses_to_remove_gets_its_number_back(cell: Cell, until: Until) -> None:
+    administrator = Administrator(cell.runner)
+    busy = cell.out("qconf", "-sel").split()[0]
+    cell.out("qconf", "-rattr", "queue", "seq_no", "4", f"main.q@{busy}")
+    before = membership_of(administrator, [busy])[busy]
+    cell.out("qsub", "-b", "y", "-q", f"main.q@{busy}", "sleep", "600")
+    until(lambda: " r " in cell.out("qstat"), message="the job runs")
+    assert not administrator.remove(busy, None).removed
+    assert membership_of(administrator, [busy])[busy] == before
+    assert before.seq_nos == (("main.q", "4"),)
+
+
+@pytest.mark.parametrize("number", (None, 3))
+def test_a_worker_is_enrolled_with_its_number_and_leaves_without_a_trace(cell: Cell, number: int | None) -> None:
+    administrator = Administrator(cell.runner)
+    name = namespaces.default_name(5)
+    administrator.enrol(name, "main.q", "@allhosts", 4, seq_no=number)
+    found = membership_of(administrator, [name])[name]
+    assert found == Membership((("main.q", "4"),), ("@allhosts",), seq_nos=(("main.q", "3"),) if number else ())
+    assert administrator.remove(name, None).removed
+    assert seq_no(cell) == "0"
