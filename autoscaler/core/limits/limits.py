@@ -39,10 +39,18 @@ class Usage:
 
     def plus(self, vcpus: int, price: float | None, count: int) -> Usage:
         """This usage with `count` more workers of `vcpus` vCPUs each in one array."""
-        total = 0.0 if not count else None if price is None else price * count
-        more = Usage(count, vcpus * count, total)
-        grown = self.plus_others(more).plus_elsewhere(more)
-        return replace(grown, own_workers=self.own_workers + count, own_cores=self.own_cores + vcpus * count)
+        # Made in one step: a pass adds every worker.
+        cores, total = vcpus * count, 0.0 if not count else None if price is None else price * count
+        return Usage(
+            workers=self.workers + count,
+            cores=self.cores + cores,
+            price_per_hour=_sum(self.price_per_hour, total),
+            own_workers=self.own_workers + count,
+            own_cores=self.own_cores + cores,
+            total_workers=self.total_workers + count,
+            total_cores=self.total_cores + cores,
+            total_price_per_hour=_sum(self.total_price_per_hour, total),
+        )
 
     def plus_others(self, others: Usage) -> Usage:
         """This usage with workers of other arrays of its family, the total unchanged."""
