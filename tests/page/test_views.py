@@ -94,6 +94,7 @@ def test_jobs_are_found_by_number_owner_and_reason(site: Site) -> None:
     site.observe(a_snapshot(a_job(4711, owner="ann", slots=100), jobs(3, first=10, owner="bob"), a_host("h1", slots=9)))
     browser = site.browser()
     assert "1 task in 1 job category" in browser.text("jobs?search=4711")
+    assert "{" not in browser.text("jobs")  # no fact of a short text is left unfilled
     assert "3 tasks in 1 job category" in browser.text("jobs?search=bo")
     assert "No waiting job matches" in browser.text("jobs?search=999")
     links = re.findall(r'href="(jobs\?[^"]*code=[^"]*)"', browser.get("jobs").text)
