@@ -52,8 +52,9 @@ def anew(seen: Snapshot) -> Plan:
     supply._FREE, swap_context._EMPTIED, demand._WITHOUT_LOADS = PerObject(), PerObject(), PerObject()
     fine = screening._FINE_HOSTS, screening._FINE_WORKERS
     screening._FINE_HOSTS, screening._FINE_WORKERS = PerObject(), PerObject()
-    kept_kinds = dict(kinds._KINDS)
+    kept_kinds, kept_rooms = dict(kinds._KINDS), dict(kinds._ROOMS)
     kinds._KINDS.clear()
+    kinds._ROOMS.clear()
     try:
         return plan(seen)
     finally:
@@ -61,6 +62,8 @@ def anew(seen: Snapshot) -> Plan:
         screening._FINE_HOSTS, screening._FINE_WORKERS = fine
         kinds._KINDS.clear()
         kinds._KINDS.update(kept_kinds)
+        kinds._ROOMS.clear()
+        kinds._ROOMS.update(kept_rooms)
 
 
 def changed(seen: Snapshot, made: Plan, change: str, at: int, passed: float) -> Snapshot:

@@ -27,7 +27,7 @@ class Kind:
     own: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     forced: frozenset[str] = frozenset()
     rooms: dict[int, int] | None = field(default=None, compare=False)
-    """The room that was found for needs, by their number."""
+    """The room that was found for needs, by their number. Kinds with the same contents share it."""
 
     @property
     def count(self) -> int:
@@ -52,11 +52,14 @@ class Kind:
 
     def room_for(self, need: Need) -> int:
         """As `room`, remembered: the same needs are placed on the same hosts many times in a pass."""
-        if self.rooms is None or len(self.rooms) >= MOST_NEEDS:
-            self.rooms = {}
-        room = self.rooms.get(need.number)
+        rooms = self.rooms
+        if rooms is None:
+            rooms = self.rooms = {}
+        room = rooms.get(need.number)
         if room is None:
-            room = self.rooms[need.number] = self.room(need)
+            if len(rooms) >= max(MOST_NEEDS, MOST_ROOMS // (len(_ROOMS) or 1)):
+                rooms.clear()
+            room = rooms[need.number] = self.room(need)
         return room
 
     def room(self, need: Need, once: tuple[tuple[str, int], ...] = ()) -> int:
@@ -234,8 +237,10 @@ def _alike(one: Host, other: Host) -> bool:
 _KINDS: dict[str, list[tuple[Host, Kind]]] = {}
 """The last kinds that were made of hosts of this name: free, emptied and so on."""
 MOST_KINDS, MOST_OF_A_NAME = 20_000, 4
-MOST_NEEDS = 64
-"""For how many needs a kind remembers its room: of thousands, the memory would cost more than it saves."""
+MOST_NEEDS, MOST_ROOMS = 64, 200_000
+"""For how many needs at least a kind remembers its room, and how many rooms all of them remember about."""
+_ROOMS: dict[object, dict[int, int]] = {}
+"""The rooms of all kinds that were made lately, by their contents: workers of one type with as much free are alike."""
 
 
 def kind_of(host: Host, names: tuple[str, ...], new: int = 0) -> Kind:
@@ -254,7 +259,7 @@ def kind_of(host: Host, names: tuple[str, ...], new: int = 0) -> Kind:
 
 
 def _made_kind(host: Host, names: tuple[str, ...], new: int) -> Kind:
-    return Kind(
+    kind = Kind(
         slots=tuple(sorted(host.slots.items())),
         free={name: exact(amount) for name, amount in host.free},
         properties=host.properties,
@@ -265,3 +270,14 @@ def _made_kind(host: Host, names: tuple[str, ...], new: int) -> Kind:
         own={pool: {name: exact(amount) for name, amount in values} for pool, values in host.own.items()},
         forced=host.forced,
     )
+    kind.rooms = _rooms_of(kind)
+    return kind
+
+
+def _rooms_of(kind: Kind) -> dict[int, int]:
+    """What kinds with the same contents have remembered."""
+    own = tuple(sorted((pool, tuple(sorted(values.items()))) for pool, values in kind.own.items()))
+    free, properties = tuple(sorted(kind.free.items())), tuple(sorted(kind.properties.items()))
+    if len(_ROOMS) >= MOST_KINDS:
+        _ROOMS.clear()
+    return _ROOMS.setdefault((kind.slots, free, properties, kind.empty, own, kind.forced), {})
