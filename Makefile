@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: docs words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan bench-page pictures shape lock clean
+.PHONY: docs words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan bench-page bench-viewers pictures shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -156,6 +156,9 @@ bench-starting: setup  ## how long a job waits from the order of its worker to i
 
 bench-page: setup  ## the page in a large cell: processor time and bytes of each view, 50 open pages (BROWSER=1: charts in chromium, too)
 	@$(BIN)/python -m bench.page $(if $(BROWSER),--browser)
+
+bench-viewers: setup  ## what 50 open pages cost run and serve on a private cell
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.viewers
 
 pictures: setup  ## screenshots of the page on a private cell, for README and docs: docs/pictures
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m tests.page.pictures

@@ -1,0 +1,131 @@
+"""What people with an open page cost the autoscaler: a private cell with waiting jobs, a pass every two seconds, `run`
+and `serve`; passes with nobody looking, then with 50 pages that load the overview after each pass.
+
+Needs root and Debian's Grid Engine packages (`make setup`). Prints the duration of passes by the autoscaler's own
+metrics, and processor time and memory of both processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from autoscaler.api.passwords import set_password
+from autoscaler.lab.cell import Cell
+from bench.answers import wait_for_pass
+from bench.idle import HOSTS, descendants, environment, resident, spent
+
+VIEWERS, JOBS, SETTLING = 50, 200, 10.0
+URL, PASSWORD = "http://127.0.0.1:8651", "bench"
+USERS = 10
+ROOT = Path(__file__).parent.parent
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.viewers", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long each is measured (default 60)")
+    parser.add_argument("--look", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.look:
+        look(options.seconds)
+        return 0
+    with Cell.up(hosts=HOSTS) as cell:
+        own = {"CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:8651", "CP_CAP_AUTOSCALE_POLLING_DELAY": "2"}
+        env = environment(cell) | own | {"PYTHONPATH": str(ROOT), "CP_CAP_AUTOSCALE_SOCKET": str(cell.home / "s")}
+        for number in range(USERS):
+            set_password(cell.home / "state" / "http-passwords", f"u{number}", PASSWORD)
+        for _ in range(JOBS):
+            cell.submit("-h", "-b", "y", "sleep", "1")
+        run = cell.start(("sge-autoscaler", "run"), env=env, output=cell.home / "log")
+        serve = cell.start(("sge-autoscaler", "serve"), env=env, output=cell.home / "log")
+        try:
+            wait_for_pass(cell, env)
+            time.sleep(SETTLING)
+            alone = measure(cell, below(run.pid, b"run"), below(serve.pid, b"serve"), options.seconds)
+            argv = (sys.executable, "-m", "bench.viewers", "--look", "--seconds", str(options.seconds + 3 * SETTLING))
+            viewers = cell.start(argv, env=env, cwd=ROOT, output=cell.home / "viewers")
+            time.sleep(SETTLING)
+            watched = measure(cell, below(run.pid, b"run"), below(serve.pid, b"serve"), options.seconds)
+            viewers.terminate(10.0)
+            print((cell.home / "viewers").read_text().strip())
+        finally:
+            serve.terminate(10.0)
+            run.terminate(10.0)
+    for name, figures in (("nobody looks", alone), (f"{VIEWERS} open pages", watched)):
+        print(f"{name:14} " + ", ".join(f"{what} {figure:.3g}" for what, figure in figures.items()))
+    return 0
+
+
+def measure(cell: Cell, run: int, serve: int, seconds: float) -> dict[str, float]:
+    before, began = (passes(cell), spent(run).all, spent(serve).all), time.monotonic()
+    time.sleep(seconds)
+    after, took = (passes(cell), spent(run).all, spent(serve).all), time.monotonic() - began
+    count, total = (after[0][number] - before[0][number] for number in (0, 1))
+    return {
+        "passes": count,
+        "ms a pass": 1000 * total / max(count, 1),
+        "% of a core of run": 100 * (after[1] - before[1]) / took,
+        "of serve": 100 * (after[2] - before[2]) / took,
+        "MB of run": resident(run),
+        "MB of serve": resident(serve),
+    }
+
+
+def below(pid: int, command: bytes) -> int:
+    """The process of a command: a child of the process that enters the cell."""
+    for one in descendants(pid):
+        words = Path(f"/proc/{one}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        if words[-1] == command and b"nsenter" not in words[0] and b"python" in words[0]:
+            return one
+    raise RuntimeError(f"sge-autoscaler {command.decode()} does not run")
+
+
+def passes(cell: Cell) -> tuple[float, float]:
+    """How many passes were made, and their seconds."""
+    argv = ("curl", "--silent", "--user", f"u0:{PASSWORD}", f"{URL}/metrics")
+    text = cell.runner(argv, timeout=60.0).stdout.decode()
+    found: Mapping[str, float] = {
+        sample.name: sample.value for family in text_string_to_metric_families(text) for sample in family.samples
+    }
+    names = {
+        name.rpartition("pass_duration_seconds")[2]: value
+        for name, value in found.items()
+        if "pass_duration_seconds" in name
+    }
+    return names["_count"], names["_sum"]
+
+
+def look(seconds: float) -> None:
+    """50 people with an open page."""
+    until, shown, refused = time.monotonic() + seconds, [0], [0]
+
+    def person(number: int) -> None:
+        session = requests.Session()
+        form = {"user": f"u{number % USERS}", "password": PASSWORD}
+        session.post(f"{URL}/page/login", form, headers={"Origin": URL}, timeout=60)
+        with session.get(f"{URL}/page/stream?seen=-", stream=True, timeout=60) as stream:
+            for line in stream.iter_lines(chunk_size=1):
+                if time.monotonic() > until:
+                    return
+                if line.startswith(b"event: pass"):
+                    status = session.get(f"{URL}/page/", timeout=60).status_code
+                    (shown if status == 200 else refused)[0] += 1
+
+    people = [threading.Thread(target=person, args=(number,), daemon=True) for number in range(VIEWERS)]
+    for one in people:
+        one.start()
+        time.sleep(0.1)  # more at once would be refused: few passwords are checked at a time
+    while time.monotonic() < until - 20:
+        time.sleep(1)
+        print(f"\r{shown[0]} views shown, {refused[0]} refused", end="", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
