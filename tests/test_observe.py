@@ -20,8 +20,9 @@ from autoscaler.core.model.fleet import Interruption, OrderState
 from autoscaler.core.model.memory import Memory, WorkerNote
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import Plan
-from autoscaler.engine.observe import LocalZone, Observer, list_all
+from autoscaler.engine.observe import Observer, list_all
 from autoscaler.errors import GridEngineNotObservable, NotObservable, ProviderNotObservable
+from autoscaler.local_zone import LocalZone
 from autoscaler.process import Completed
 from autoscaler.providers.interface import LaunchOrder, Throttled, Unreachable
 from autoscaler.sge.notices import COMPLEX

@@ -11,7 +11,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from autoscaler.commands.context import Invocation
-from autoscaler.engine.last_decision import LastDecision
 from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.store import lock
 from autoscaler.store.accounting_index import AccountingIndex
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from autoscaler.api.answers import Answers
     from autoscaler.api.local_roles import LocalRoles
     from autoscaler.api.relayed_answers import RelayedAnswers
+    from autoscaler.engine.last_decision import LastDecision
     from autoscaler.engine.loop import Loop
     from autoscaler.store.store import Store
 
@@ -29,6 +29,8 @@ log = logging.getLogger("autoscaler.api")
 @contextlib.contextmanager
 def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answers]]:
     """Yields a function that makes the `Answers` at its first call; until then they cost nothing."""
+    from autoscaler.engine.last_decision import LastDecision
+
     last_pass = LastDecision()
     loop.attach(last_pass)
     with contextlib.ExitStack() as stack:

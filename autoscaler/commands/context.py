@@ -49,7 +49,7 @@ class Invocation:
     @cached_property
     def zone(self) -> tzinfo:
         """The zone of the times that Grid Engine prints: this machine's."""
-        from autoscaler.engine.observe import LocalZone
+        from autoscaler.local_zone import LocalZone
 
         return LocalZone()
 

@@ -229,18 +229,24 @@ def test_what_one_owner_caused_is_left_out_and_what_others_caused_counts() -> No
     assert tripped(TWO, (eve,), NOW) is not None
 
 
-@pytest.mark.parametrize(("owners", "agreeing"), ((2, 2), (3, 2), (4, 2), (6, 3), (10, 5)))
+@pytest.mark.parametrize(("owners", "agreeing"), ((2, 1), (3, 2), (4, 2), (6, 3), (10, 5)))
 def test_owners_who_agree_stop_nothing_for_others_and_a_cause_that_hits_all_does(owners: int, agreeing: int) -> None:
     everybody = [Event(NOW, 100, "execute", owner=f"u{at}") for at in range(owners)]
     caused = everybody[:agreeing]
     assert tripped(TWO, caused, NOW, several_owners=True, known=owners) is None
     assert tripped(TWO, (), NOW, helped_no_job=caused, several_owners=True, known=owners) is None
-    assert (tripped(TWO, everybody, NOW, several_owners=True, known=owners) is None) == (owners <= agreeing)
+    assert tripped(TWO, everybody, NOW, several_owners=True, known=owners) is not None
+
+
+def test_what_the_only_two_owners_of_a_cell_caused_together_trips_the_circuit_breaker() -> None:
+    """There is nobody else whom it could stop, and it may be a cause of our own."""
+    both = [Event(NOW, 100, "execute", owner=owner) for owner in ("ann", "bob")]
+    assert tripped(TWO, both, NOW, several_owners=True, known=2) is not None
 
 
 def test_two_owners_who_agree_are_slowed_down_and_others_are_not() -> None:
     """No worker of theirs is removed, and nothing is launched for them, until some of the window has passed."""
-    owners = (OwnerSeen("ann", NOW), OwnerSeen("eve", NOW))
+    owners = tuple(OwnerSeen(owner, NOW) for owner in ("ann", "eve", "mal"))
     removals = tuple(Event(NOW - 60.0, 3, "execute", owner=owner) for owner in ("eve", "mal"))
     idle = [
         replace(each, note=replace(note, ordered_for=(OrderedFor(owner, slots=1),)))

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from autoscaler.core.model.calendars import CalendarState
-from autoscaler.engine.observe import LocalZone
 from autoscaler.lab.cell import Cell
+from autoscaler.local_zone import LocalZone
 from autoscaler.sge.calendars import read_calendar
 from autoscaler.store.store import Store
 from tests.grid_engine.autoscaling import Autoscaling

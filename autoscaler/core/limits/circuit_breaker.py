@@ -2,11 +2,12 @@
 everything until a person resumes. It only limits the rate of other launches (`core/limits/limits.py`).
 
 No owners of jobs may stop it for all, also not several who agree (docs/decisions/0082): where jobs have several
-owners, half as many as the cell has had in 30 days, and two at least, are left out, those who caused most. If only
-the one who caused most is left out and the rest is more than the settings allow, nothing is launched for those who
-caused most, and none of their workers is removed, until some of the window has passed. What jobs are deleted or held
-likewise only stops deleting and holding: of one owner within the window (`core/unsatisfiable/deadlock.py`), and of
-all if others caused too many. In a cell of one owner everything counts, and stops everything.
+owners, half as many as the cell has had in 30 days, and two at least (of two, one), are left out, those who caused
+most. If only the one who caused most is left out and the rest is more than the settings allow, nothing is launched
+for those who caused most, and none of their workers is removed, until some of the window has passed. What jobs are
+deleted or held likewise only stops deleting and holding: of one owner within the window
+(`core/unsatisfiable/deadlock.py`), and of all if others caused too many. In a cell of one owner everything counts,
+and stops everything.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import CircuitBreaker
 
 LEFT_OUT = 2
-"""So many owners who agree stop nothing for others, however few there are."""
+"""So many owners who agree stop nothing for others, however few these are: of all owners, one always counts."""
 
 
 def tripped(
@@ -110,5 +111,6 @@ def _count(
 ) -> int:
     found = by_owner(events, window, now, resumed_at)
     most = sorted((count for owner, count in found.items() if owner), reverse=True)
-    left_out = most[: max(len(most) // 2, known // 2, LEFT_OUT)] if several_owners else ()
+    owners = max(len(most), known, 2)
+    left_out = most[: min(max(owners // 2, LEFT_OUT), owners - 1)] if several_owners else ()
     return sum(found.values()) - sum(left_out)
