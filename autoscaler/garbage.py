@@ -12,6 +12,8 @@ YOUNG = 100_000
 
 ARENAS = -8
 """`M_ARENA_MAX` of the C library's `mallopt`."""
+MMAP_THRESHOLD, LARGE = -3, 1 << 20
+"""`M_MMAP_THRESHOLD`, and the bytes from which a block is mapped by itself."""
 EVERY = 600.0
 """Seconds between two times that memory is returned. A pass needs most of it again, which then costs it time."""
 
@@ -26,6 +28,13 @@ def share_one_arena() -> None:
     from which no memory returns to the others: 6 MB once users have asked, for threads that never run at the same time.
     """
     _c_library("mallopt", ARENAS, 1)
+
+
+def return_large_blocks() -> None:
+    """For a process that checks passwords: scrypt takes 16 MiB for a moment. Once the C library has freed one such
+    block it takes the next ones from a thread's arena and keeps them there: 136 MB after 60 logins, instead of 1 MB.
+    """
+    _c_library("mallopt", MMAP_THRESHOLD, LARGE)
 
 
 class FreedMemory:

@@ -96,3 +96,23 @@ def test_a_c_library_without_malloc_trim_is_no_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("ctypes.CDLL", without)
     FreedMemory().give_back(0.0)
     share_one_arena()
+
+
+LOGINS = """
+import psutil
+from concurrent.futures import ThreadPoolExecutor
+from autoscaler.api.passwords import hashed, proves
+from autoscaler.garbage import return_large_blocks
+return_large_blocks()
+entry, process = hashed("right"), psutil.Process()
+before = process.memory_info().rss
+with ThreadPoolExecutor(4) as pool:
+    assert all(pool.map(lambda _: proves("right", entry), range(24)))
+print((process.memory_info().rss - before) / 2**20)
+"""
+
+
+def test_checked_passwords_leave_no_memory_behind() -> None:
+    """Else each of four threads keeps the 16 MiB of scrypt and more."""
+    done = subprocess.run((sys.executable, "-c", LOGINS), capture_output=True, text=True, timeout=120, check=True)
+    assert float(done.stdout) < 8

@@ -18,6 +18,7 @@ from autoscaler.commands._output import echo, json_option, print_json, print_pro
 from autoscaler.commands._service import password_file, token_file
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
+from autoscaler.garbage import return_large_blocks, share_one_arena
 from autoscaler.plain_text import plain
 from autoscaler.process import begin_anew
 from autoscaler.report import SCHEMA
@@ -74,6 +75,8 @@ def _serve(invocation: Invocation, *, as_json: bool) -> None:
     begin_without_credentials(invocation.environ)
     invocation = Invocation(invocation.environ, imports_provider=False)
     configure_log(invocation.settings.process, invocation.environ, as_json=as_json or None)
+    share_one_arena()
+    return_large_blocks()
     from autoscaler.commands._http import network
 
     with network(invocation) as (server, places):
