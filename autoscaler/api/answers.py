@@ -1,4 +1,5 @@
-"""Answers for people and programs from what the last pass observed and decided, without asking Grid Engine.
+"""Answers for people and programs from what the last pass observed and decided. Grid Engine is asked only about a job
+that no pass has seen.
 
 An answer contains its time. Answers are made one at a time, and beside them one that may take seconds. An answer is
 kept for the pass, so that many equal questions cost one. A caller that asks too often gets 429.
@@ -45,6 +46,8 @@ OF_ONE, OF_NAME = 4, 8
 """Of these, at most this many of one asker, and of one name at all addresses."""
 PATIENCE = 20.0
 """Seconds that a question waits for the one before it."""
+SOON = 3.0
+"""Seconds that a question about a job that no pass has seen waits for Grid Engine."""
 AT_ONCE = 32 << 20
 """Bytes of accounting that one question may read."""
 STEP, PAUSE = 1 << 20, 0.1
@@ -102,6 +105,14 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class Newcomer:
+    """What Grid Engine said of a job that no pass had seen."""
+
+    owner: str | None
+    """None: it has no such job."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Question:
     """A question, the asker, and the pass that answers it."""
 
@@ -109,6 +120,7 @@ class _Question:
     query: Mapping[str, str]
     asker: Asker
     decided: tuple[ObservedPlan, int] | None
+    newcomer: Newcomer | None = None
 
     @property
     def form(self) -> str:
@@ -161,12 +173,15 @@ class Answers:
     clock: Callable[[], float] = time.time
     polling_delay: Callable[[], float] = lambda: 0.0
     """Seconds from one pass to the next."""
+    owner_now: Callable[[int], str | None] | None = None
+    """Asks Grid Engine who owns a job; None: it has no such job. Raises GridEngineNotObservable."""
     turns: Turns = field(default_factory=lambda: Turns())
     _kept: dict[tuple[str, str], _Kept] = field(default_factory=dict)
     _one: threading.Lock = field(default_factory=threading.Lock)
     _long: threading.Lock = field(default_factory=threading.Lock)
     _line: Line = field(default_factory=lambda: Line())
     _indexing: threading.Lock = field(default_factory=threading.Lock)
+    _grid_engine: threading.Lock = field(default_factory=threading.Lock)
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
@@ -182,12 +197,13 @@ class Answers:
             return refused
         try:
             asker = self._judged(asker)
+            newcomer = self._newcomer(query.get("subject", "")) if question == "explain" else None
             turn = self._long if question in LONG else self._one
             if not turn.acquire(timeout=PATIENCE):
                 return refusal(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, 5)
             began = time.thread_time()
             try:
-                return self._carefully(question, query, asker)
+                return self._carefully(question, query, asker, newcomer)
             finally:
                 turn.release()
                 self.turns.charge(asker.place, time.thread_time() - began)
@@ -201,10 +217,28 @@ class Answers:
         manages = asker.manages()
         return replace(asker, manages=lambda: manages)
 
-    def _carefully(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
+    def _newcomer(self, subject: str) -> Newcomer | None:
+        """What Grid Engine says of a job that no pass has seen: its owner need not wait for one. None: a pass has seen
+        it, or Grid Engine does not answer soon. It is asked one question at a time, before the turn.
+        """
+        job, decided = job_of(subject), self.last_pass.seen
+        if job is None or decided is None or self.owner_now is None or job.number in decided[0].owners():
+            return None
+        if self.store.history.explanation(job.number) or not self._grid_engine.acquire(timeout=SOON):
+            return None
+        try:
+            return Newcomer(self.owner_now(job.number))
+        except AutoscalerError as error:
+            log.info("whether there is a job %d is not known: %s", job.number, error)
+            return None
+        finally:
+            self._grid_engine.release()
+
+    def _carefully(self, name: str, query: Mapping[str, str], asker: Asker, newcomer: Newcomer | None) -> Reply:
         """The answer or the refusal; call it within a turn."""
         try:
-            return Reply(HTTPStatus.OK, tuple(self._answer(question, query, asker)))
+            question = _Question(name, query, asker, self.last_pass.seen, newcomer)
+            return Reply(HTTPStatus.OK, tuple(self._answer(question)))
         except NotFound as error:
             return refusal(HTTPStatus.NOT_FOUND, str(error), missing=True)
         except SettingsError as error:
@@ -221,9 +255,8 @@ class Answers:
             if self.accounting is not None:
                 self.accounting.close()
 
-    def _answer(self, name: str, query: Mapping[str, str], asker: Asker) -> Iterator[bytes]:
-        question = _Question(name, query, asker, self.last_pass.seen)
-        if question.decided is None and name not in OF_STORE:
+    def _answer(self, question: _Question) -> Iterator[bytes]:
+        if question.decided is None and question.name not in OF_STORE:
             raise _NoPass(NO_PASS)
         body, text = self._body(question), question.form == "text"
         yield from (self._head(question.decided), b', "blocks": ' if text else b', "document": ', body, b"}\n")
@@ -274,9 +307,7 @@ class Answers:
         if question.name == "workers":
             document = self._of_owners(seen.workers(), question.asker)
             return workers_blocks(document["workers"]) if text else document
-        document = self._of_owners(
-            self._explained(question.query.get("subject", ""), seen, question.asker), question.asker
-        )
+        document = self._of_owners(self._explained(question, seen), question.asker)
         return [Block(lines=lines_of(document))] if text else document
 
     def _of_store(self, question: _Question) -> Any:
@@ -391,21 +422,29 @@ class Answers:
         shown = self._of_owners(document | {"jobs": own, "not_shown": hidden}, asker)
         return shown | {"notes": [without_jobs(note) for note in shown["notes"]]}, list(map(without_names, lines))
 
-    def _explained(self, subject: str, seen: ObservedPlan, asker: Asker) -> dict[str, Any]:
+    def _explained(self, question: _Question, seen: ObservedPlan) -> dict[str, Any]:
+        subject, newcomer = question.query.get("subject", ""), question.newcomer
         if not subject:
             raise SettingsError("explain: name a job, host or worker")
         job = job_of(subject)
         ends = Ends() if job is None else self._ends(job)
-        owner = self._only(asker)
+        owner = self._only(question.asker)
         if job is not None and owner is not None:
             owners = {end.owner for end in ends.found} | {seen.owners().get(job.number, "")}
             owners |= {one.event.owner for one in self.store.events.read(job=job.number)}
-            unseen = not owners - {""} and is_newer(seen, job.number, self.store.history.newest_job())
+            owners |= {"" if newcomer is None else newcomer.owner or ""}
+            newer = newcomer is None and is_newer(seen, job.number, self.store.history.newest_job())
+            unseen = not owners - {""} and newer
             if owners - {""} != {owner} and not unseen:
                 raise NotYours(f"job {job.number} is not yours: only its owner and managers may see why it waits")
         next_pass = max(0.0, seen.snapshot.now + self.polling_delay() - self.clock())
         known = KnownSubjects(
-            seen, lambda _: ends, lambda: contextlib.nullcontext(self.store), owner=owner, next_pass=next_pass
+            seen,
+            lambda _: ends,
+            lambda: contextlib.nullcontext(self.store),
+            owner=owner,
+            next_pass=next_pass,
+            in_grid_engine=None if newcomer is None else newcomer.owner is not None,
         )
         return explain(subject, known)
 

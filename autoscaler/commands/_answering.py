@@ -47,11 +47,26 @@ def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answe
                 accounting_index(invocation),
                 owners_only=invocation.settings.process.job_details == "owner",
                 polling_delay=lambda: loop.poll,
+                owner_now=owner_now(invocation),
             )
             stack.callback(answers.close)
             return answers
 
         yield made
+
+
+def owner_now(invocation: Invocation) -> Callable[[int], str | None]:
+    """Asks Grid Engine who owns a job that no pass has seen; None: it has no such job."""
+    from autoscaler.api.answers import SOON
+    from autoscaler.sge.lookup import Lookup
+
+    lookup = Lookup(invocation.runner, SOON)
+
+    def asked(job: int) -> str | None:
+        found = lookup.owner(job)
+        return None if found is None else found.owner
+
+    return asked
 
 
 def accounting_index(invocation: Invocation) -> AccountingIndex | None:

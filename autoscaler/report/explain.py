@@ -214,14 +214,19 @@ def explain_past(
     }
 
 
-def explain_unseen(job: int, observed_at: float, next_pass: float, zone: tzinfo | None = None) -> dict[str, Any]:
-    """A job that was submitted after the last pass observed Grid Engine. `next_pass`: seconds to the next."""
+def explain_unseen(
+    job: int, observed_at: float, next_pass: float, zone: tzinfo | None = None, *, by_number: bool = False
+) -> dict[str, Any]:
+    """A job that was submitted after the last pass observed Grid Engine. `next_pass`: seconds to the next.
+    `by_number`: only its number says so, as Grid Engine did not answer.
+    """
     return {
         "schema": SCHEMA,
         "job": str(job),
         "state": "unseen",
         "now": at_zone(observed_at, zone),
         "next_pass_s": round(next_pass, 3),
+        "by_number": by_number,
         "waiting": [],
         "running": [],
         "launches": [],

@@ -83,8 +83,9 @@ def in_words(states: str) -> str:
 def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """`explain JOB` for people."""
     if document["state"] == "unseen":
+        judged = ", to judge by its number" if document["by_number"] else ""
         yield (
-            f"job {document['job']}: submitted after the last pass, to judge by its number; the next one, in about "
+            f"job {document['job']}: submitted after the last pass{judged}; the next one, in about "
             f"{duration(document['next_pass_s'])}, looks at it"
         )
     if document["state"] == "ended":

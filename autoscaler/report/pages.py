@@ -126,7 +126,7 @@ the kind of failure), `message`, `text` (the event for people); with `--follow` 
 | `top --json` | `schema`, `now`, `status`, `workers`, `events`: the documents of these commands; `queue`, `passes`: \
 those of [the answers](operate/answers.md#for-programs) |
 | `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended; unseen: submitted after the last pass, \
-with `next_pass_s`), `now`, `waiting`: a list of JobCategory, \
+with `next_pass_s`, and `by_number` if Grid Engine was not asked), `now`, `waiting`: a list of JobCategory, \
 `running` (with the verdict on its worker), `launches`: a list of Launch that may serve it, \
 `waited`: the last verdict while it waited, `launched`: orders for jobs such as it, \
 `ended`: how each start ended, from accounting, `cost`: its shares of the workers that it ran on (`estimate`: true; \
@@ -343,8 +343,8 @@ def _one(kind: dict[str, object]) -> str:
 
 
 def _remedies(row: ReasonRow) -> str:
-    """What an owner can do, then what an administrator can."""
-    return f"{row.owner_remedy} Administrators: {row.remedy}" if row.owner_remedy else row.remedy
+    """What an owner can do, then what an administrator can, as far as there is anything."""
+    return " Administrators: ".join(filter(None, (row.owner_remedy, row.remedy)))
 
 
 def _cell(words: str) -> str:

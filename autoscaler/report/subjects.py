@@ -83,6 +83,10 @@ class KnownSubjects:
     """The only owner whose jobs may be named; None: all."""
     next_pass: float | None = None
     """Seconds to the next pass of the service that answers; None: this observation was made for the question."""
+    in_grid_engine: bool | None = None
+    """Whether Grid Engine has the job now, if it is a job that no pass has seen; None: it was not asked, or did not
+    answer.
+    """
 
 
 def explain(subject: str, known: KnownSubjects) -> dict[str, Any]:
@@ -114,7 +118,9 @@ def _job(job: Job, known: KnownSubjects) -> dict[str, Any]:
         happened = store.events.read(job=job.number, task=int(job.task) if job.task else None, last=MOST_EVENTS)
         events = [event_part(event, seen.zone) for event in shown_to(known.owner, happened)]
         launched = _launched(store, seen.snapshot, last, ends.found)
-        if known.owner is not None:  # launches for others' jobs of its category are not shown
+        # Launches for others' jobs of its category are not shown. A job that did not count when it was last seen, such
+        # as a held one, may have had no launch at all.
+        if known.owner is not None or (last is not None and not last.verdict.counted):
             for_it = {one.event.order_id for one in happened}
             launched = tuple(order for order in launched if order.id in for_it)
         cost = job_cost(store, job.number, int(job.task) if job.task else None, seen.snapshot.now)
@@ -122,8 +128,13 @@ def _job(job: Job, known: KnownSubjects) -> dict[str, Any]:
     document = explain_job(seen.snapshot, seen.plan, job.number, seen.zone, done, past) or explain_past(
         job.number, past, done, seen.zone
     )
-    if document is None and known.next_pass is not None and is_newer(seen, job.number, newest):
-        return explain_unseen(job.number, seen.snapshot.now, known.next_pass, seen.zone)
+    has = known.in_grid_engine
+    if (
+        document is None
+        and known.next_pass is not None
+        and (is_newer(seen, job.number, newest) if has is None else has)
+    ):
+        return explain_unseen(job.number, seen.snapshot.now, known.next_pass, seen.zone, by_number=has is None)
     if document is None:
         unread = jobs_not_read(seen.plan.notes)
         besides = "; ".join(filter(None, (unread if known.owner is None else without_names(unread), ends.unread)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from autoscaler.lab.cell import Cell
@@ -34,3 +36,16 @@ def test_explain_shows_an_ended_job_from_its_launch_to_its_end(
     ]
     assert [end["task"] for end in one["ended"]] == ["2"]
     assert (none.returncode, b"has no task 9" in none.stderr) == (3, True)
+
+
+def test_a_job_is_explained_in_the_first_second_after_it_was_submitted(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_POLLING_DELAY": "30", "CP_CAP_AUTOSCALE_WORKERS": "0"})
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
+    with scaling.running():
+        until(lambda: json.loads(scaling.command("status", "--json").stdout)["pass"] >= 1, 40)
+        asked = [(job := empty_cell.submit("-b", "y", "sleep", "1"), scaling.command("explain", job)) for _ in range(3)]
+        unknown = scaling.command("explain", str(int(asked[-1][0]) + 1))
+    assert [(job, done.returncode, done.stderr) for job, done in asked if done.returncode] == []
+    assert (unknown.returncode, b"neither waits nor runs" in unknown.stderr) == (3, True)

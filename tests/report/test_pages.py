@@ -35,6 +35,12 @@ def test_every_code_is_listed_once(pages: dict[Path, str]) -> None:
     assert [page.count(f"| `{code.value}` |") for code in Code] == [1] * len(Code)
 
 
+def test_nobody_is_named_who_can_do_nothing(pages: dict[Path, str]) -> None:
+    page = pages[ROOT / "docs" / "reasons.md"]
+    assert [line for line in page.splitlines() if "Administrators:  |" in line] == []
+    assert "| Nothing needs to be done. Administrators: Sooner: lower" in page
+
+
 def test_every_subject_is_a_heading(pages: dict[Path, str]) -> None:
     page = pages[ROOT / "docs" / "reasons.md"]
     assert [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")] == [

@@ -35,8 +35,10 @@ from autoscaler.api.local_roles import LocalRoles
 from autoscaler.api.local_socket import served_locally
 from autoscaler.api.relayed_answers import RelayedAnswers
 from autoscaler.api.request_service import RequestService
+from autoscaler.core.actions import Launch
 from autoscaler.core.cost.shares import Payer
 from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
 from autoscaler.engine.record import read_record
 from autoscaler.errors import GridEngineNotObservable, NotFound
@@ -242,6 +244,60 @@ def test_with_owner_only_details_a_job_submitted_after_the_last_pass_is_no_error
         ask = {"subject": str(max(seen.owners()) + 1)}
         assert made.answers.answer("explain", ask, Asker("ann", lambda: False)).status == 200
         assert made.answers.answer("explain", {"subject": "1000000"}, Asker("ann", lambda: False)).status != 200
+
+
+@pytest.mark.parametrize("owners_only", (False, True))
+def test_grid_engine_itself_is_asked_about_a_job_that_no_pass_has_seen(owners_only: bool) -> None:
+    owners = {1_000_000: "ann"}
+    with world(owner_now=owners.get, owners_only=owners_only) as made:
+        newest = max(made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")).owners())
+
+        def asked(job: int, who: str, **form: str) -> tuple[int, str]:
+            reply = made.answers.answer("explain", {"subject": str(job), **form}, Asker(who, lambda: False))
+            return reply.status, b"".join(reply.parts).decode()
+
+        status, told = asked(1_000_000, "ann", form="text")
+        assert (status, "job 1000000: submitted after the last pass; the next one" in told) == (200, True)
+        assert '"state": "unseen"' in asked(1_000_000, "ann")[1]
+        assert asked(1_000_000, "eve")[0] == (403 if owners_only else 200)
+        assert asked(newest + 1, "ann")[0] == (403 if owners_only else 404)
+
+
+def test_the_number_decides_where_grid_engine_does_not_answer_about_a_job() -> None:
+    def unknown(job: int) -> str | None:
+        raise GridEngineNotObservable("qstat failed")
+
+    with world(owner_now=unknown) as made:
+        newest = max(made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")).owners())
+        document = made.ask("explain", subject=str(newest + 1))["document"]
+        assert (document["state"], document["by_number"]) == ("unseen", True)
+
+
+def test_grid_engine_is_not_asked_about_jobs_that_passes_have_seen() -> None:
+    asked: list[int] = []
+    with world(owner_now=asked.append) as made:
+        seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.store.history.explain(seen.plan.job_categories, seen.snapshot.now)
+        job = first_job(seen)
+        assert made.ask("explain", subject=job)["document"]["state"] == "waiting"
+        made.loop.observe(whole("shrink/an-idle-worker-is-disabled-first"))
+        assert made.ask("explain", subject=job)["document"]["state"] == "ended"
+        assert asked == []
+        with pytest.raises(NotFound):
+            made.ask("explain", subject="1000000")
+        assert asked == [1_000_000]
+
+
+def test_no_launch_for_others_is_shown_of_a_job_that_did_not_count() -> None:
+    with world() as made:
+        seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        (row, *_), now = seen.plan.job_categories, seen.snapshot.now
+        (launch, *_) = (action for action in seen.plan.actions if isinstance(action, Launch))
+        held = replace(row, jobs=(502,), tasks=("",), counted=False, reason=because(Code.HELD, state="hqw"))
+        made.store.history.explain([replace(row, jobs=(501,), tasks=("",)), held], now)
+        made.store.journal.begin([launch], pass_number=7, at=now, new_id=lambda: "order-1")
+        shown = [made.ask("explain", subject=str(job))["document"]["launched"] for job in (501, 502)]
+    assert [len(each) for each in shown] == [1, 0]
 
 
 def test_history_and_status_are_answered_before_the_first_pass_and_jobs_are_not() -> None:
