@@ -153,7 +153,7 @@ def test_queue_counts_each_waiting_task_once_under_its_reason(served: World) -> 
         str(job) for category in seen.plan.job_categories for job in category.jobs
     }
     (block,) = served.ask("queue", form="text")["blocks"]
-    assert f"[{row['reason']['code']}]" in block[2][0][-1]
+    assert f"[{row['cause']['code']}]" in block[2][0][-1]
 
 
 @as_root
