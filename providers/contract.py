@@ -92,6 +92,10 @@ class Fault(StrEnum):
     """The image has data disks, which the cloud by itself would leave behind."""
 
 
+SECONDS_OF_2001, SECONDS_OF_2286 = 1e9, 1e10
+"""Between them a number of seconds has ten digits, and one of milliseconds thirteen."""
+
+
 class LostAnswer(BaseException):
     """Plays the death of the process between call and answer, for a provider without a network to lose an answer on."""
 
@@ -287,6 +291,14 @@ class ProviderContract:
         first = {(worker.id, worker.name, worker.created_at) for worker in provider.workers()}
         plane.settle()
         assert {(worker.id, worker.name, worker.created_at) for worker in plane.connect(CELL).workers()} == first
+
+    def test_creation_times_are_seconds_since_1970(self, plane: ControlPlane, provider: Provider) -> None:
+        """Milliseconds, which many clouds tell, would make every machine come from the far future."""
+        (worker_id,) = provider.launch(self.order(provider)).ids
+        self.until(plane, lambda: worker_id in _existing(provider))
+        worker = _worker(provider, worker_id)
+        assert worker is not None
+        assert SECONDS_OF_2001 < worker.created_at < SECONDS_OF_2286
 
     def test_existing_workers_have_unique_names(self, plane: ControlPlane, provider: Provider) -> None:
         launched = (*provider.launch(self.order(provider, count=2)).ids, *provider.launch(self.order(provider)).ids)
@@ -502,6 +514,15 @@ class ProviderContract:
         provider, _ = self.at_fault(plane, Fault.MALFORMED)
         with pytest.raises(Unreachable):
             provider.workers()
+
+    def test_buckets_are_there_or_said_to_be_unknown_while_answers_are_unreadable(self, plane: ControlPlane) -> None:
+        """Without buckets no instance type would be allowed, and jobs would be told that none can run them."""
+        provider, _ = self.at_fault(plane, Fault.MALFORMED)
+        try:
+            found = list(provider.buckets())
+        except Unreachable:
+            return
+        assert found
 
     def test_a_worker_that_is_not_listed_yet_is_listed_later(self, plane: ControlPlane) -> None:
         provider, order = self.at_fault(plane, Fault.LAG)

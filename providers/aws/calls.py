@@ -7,7 +7,8 @@ threads; `rate_limiter` waits for all of them, and an order with another candida
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from typing import Any
 
 import boto3
@@ -15,6 +16,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
+from autoscaler.background import on_thread
 from autoscaler.providers.aws.errors import translated
 from autoscaler.providers.aws.settings import AwsSettings
 from autoscaler.providers.interface import Refused, Unreachable
@@ -24,9 +26,15 @@ CONNECT_TIMEOUT, READ_TIMEOUT = 5, 20
 """Seconds; a whole launch has 30."""
 PRICE_LIST_REGION = "us-east-1"
 """The region that answers for the prices of every region."""
+TOTAL = 25.0
+"""Seconds for one call: botocore limits only the silence between two bytes of an answer."""
+MOST_SLOW = 16
+"""Calls that took longer and are not answered yet; with so many, no other is made."""
 MOST_PAGES = 1000
-_FAILURES = (BotoCoreError, ClientError, ResponseParserError, ValueError)
-"""All errors of a client: a value that is no date or number makes the answer invalid."""
+_FAILURES = (BotoCoreError, ClientError, ResponseParserError, ValueError, RuntimeError)
+"""All errors of a client: a value that is no date or number makes the answer invalid. A RuntimeError says that renewed
+credentials have expired, too.
+"""
 
 Answer = dict[str, Any]
 
@@ -39,6 +47,7 @@ class Calls:
         self._clients: dict[str, Any] = {}
         self._guard = threading.Lock()
         self._session: boto3.session.Session | None = None
+        self._slow: list[Future[Answer]] = []
         self.rate_limiter = rate_limiter or rate_limiter_of(
             f"aws {settings.endpoint or ''} {settings.profile or ''} {settings.region or ''}", settings.calls_per_second
         )
@@ -53,7 +62,7 @@ class Calls:
 
         def ask() -> Answer:
             try:
-                answer: Answer = method(**parameters)
+                answer = self._in_time(lambda: method(**parameters), operation)
             except _FAILURES as error:
                 raise translated(error, operation) from error
             if service == "ec2" and "RequestId" not in answer["ResponseMetadata"]:
@@ -62,12 +71,28 @@ class Calls:
 
         return self.rate_limiter.call(ask, operation)
 
+    def _in_time(self, call: Callable[[], Answer], operation: str) -> Answer:
+        """The answer to a call. Raises what it raises, and Unreachable if it is not complete in time: it may have had
+        its effect.
+        """
+        with self._guard:
+            self._slow = [each for each in self._slow if not each.done()]
+            if len(self._slow) >= MOST_SLOW:
+                raise Unreachable(f"{operation}: not asked, as {len(self._slow)} earlier calls are not answered yet")
+        asked = on_thread(call, f"aws {operation}")
+        if not wait([asked], TOTAL).done:
+            with self._guard:
+                self._slow.append(asked)
+            raise Unreachable(f"{operation}: not answered within {TOTAL:g} s")
+        return asked.result()
+
     def pages(self, operation: str, key: str, *, service: str = "ec2", **parameters: Any) -> Iterator[Any]:
         """Every entry under `key` of all pages; an error on any page is an error of the whole.
 
         An answer without `key` does not count: a proxy's page with status 200 would otherwise be an empty listing.
         """
         token: str | None = None
+        before: set[str] = set()
         for _ in range(MOST_PAGES):
             more = {} if token is None else {"NextToken": token}
             answer = self.ask(operation, service=service, **parameters, **more)
@@ -78,6 +103,9 @@ class Calls:
             token = answer.get("NextToken") or None
             if token is None:
                 return
+            if token in before:
+                raise Refused(f"{operation} returned one NextToken twice: the service repeats itself")
+            before.add(token)
         raise Refused(f"{operation} returned more than {MOST_PAGES} pages: the service repeats itself")
 
     @property

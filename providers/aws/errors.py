@@ -216,6 +216,8 @@ def translated(error: Exception, what: str) -> ProviderError:
             return error_for(code_of(error), str(details.get("Message", "")), status=status)
         case BotoCoreError() if isinstance(error, _CREDENTIALS):
             return NotAuthenticated(f"{what}: {error}")
+        case RuntimeError():  # of botocore's refreshed credentials, which have no error class for it
+            return NotAuthenticated(f"{what}: {str(error)[:_LONGEST]}")
         case BotoCoreError() if isinstance(error, _SETTINGS):
             return Refused(f"{what}: {error}")
         case _:

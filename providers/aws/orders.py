@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,7 +137,9 @@ def _spot_price(settings: AwsSettings, template: Mapping[str, Any]) -> str | Non
 
 def run_answer(order: LaunchOrder, place: Place, answer: Mapping[str, Any]) -> Launched:
     """RunInstances gives as many as there are, from MinCount up, and does not say why it was not more."""
-    ids = tuple(instance["InstanceId"] for instance in answer["Instances"])
+    ids = _ids(answer.get("Instances") or (), lambda instance: (instance["InstanceId"],))
+    if not ids:
+        raise Unreachable("RunInstances was accepted, and its answer names no machine: they may exist")
     if len(ids) >= order.count:
         return Launched(ids)
     short = OutOfCapacity(f"{place.bucket.zone} had only {len(ids)} of {order.count} {place.bucket.instance_type}")
@@ -208,7 +210,9 @@ def fleet_answer(order: LaunchOrder, found: Sequence[Place], answer: Mapping[str
     """A fleet's answer. Raises Refused if it gave nothing and every place was refused for good, and Throttled if every
     error passes: then nothing was made, and a later plan orders anew.
     """
-    ids = tuple(worker_id for part in answer.get("Instances", ()) for worker_id in part["InstanceIds"])
+    ids = _ids(answer.get("Instances") or (), lambda part: part["InstanceIds"])
+    if not ids and not answer.get("Errors"):
+        raise Unreachable("CreateFleet was accepted, and its answer names no machine and no error: they may exist")
     if len(ids) >= order.count:
         return Launched(ids)
     # CreateFleet succeeds (HTTP 200) even if it launches nothing; its answer then lists the errors.
@@ -230,6 +234,14 @@ def fleet_answer(order: LaunchOrder, found: Sequence[Place], answer: Mapping[str
     for place, error in errors.items():
         shortfalls.setdefault(place.bucket, _of_one_place(error, place))
     return Launched(ids, tuple(shortfalls.items()))
+
+
+def _ids(parts: Iterable[Mapping[str, Any]], named: Callable[[Mapping[str, Any]], Iterable[str]]) -> tuple[str, ...]:
+    """The ids in the parts of an answer. Raises Unreachable if one has none: its machine exists all the same."""
+    try:
+        return tuple(worker_id for part in parts for worker_id in named(part))
+    except (KeyError, TypeError) as error:
+        raise Unreachable(f"the launch was accepted, and its answer lacks the ids of machines: {error!r}") from error
 
 
 def _of_one_place(error: ProviderError, place: Place) -> ProviderError:

@@ -50,6 +50,8 @@ def needed(region: Region) -> set[str]:
             ids = provider.launch(order(buckets(provider, price_type, group), token=token)).ids
             provider.workers()
             provider.interruptions()
+            provider.notices_kept()  # events are deleted once a plan that has them is kept
+            provider.interruptions()
             provider.console(ids[0])
             provider.terminate(ids)
     region.control("age_templates", days=30)
