@@ -63,7 +63,7 @@ def body(
         **({"zones": [key.zone]} if key.zone != ANY else {}),
         **_plan(settings),
         **_identity(settings),
-        "properties": properties,
+        "properties": properties | _security(settings),
     }
 
 
@@ -93,12 +93,30 @@ def custom_data(boot_script: str) -> str:
 
 def _disk(settings: AzureSettings) -> Body:
     size = {"diskSizeGB": settings.disk} if settings.disk is not None else {}
+    if settings.ephemeral_disk is not None:  # Azure takes it only with this caching, and with no storage
+        return {
+            "createOption": "FromImage",
+            "deleteOption": "Delete",
+            "caching": "ReadOnly",
+            "diffDiskSettings": {"option": "Local", "placement": settings.ephemeral_disk},
+            **size,
+        }
     return {
         "createOption": "FromImage",
         "deleteOption": "Delete",
         "managedDisk": {"storageAccountType": settings.disk_type},
         **size,
     }
+
+
+def _security(settings: AzureSettings) -> Body:
+    profile: Body = {}
+    if settings.trusted_launch:
+        uefi = {"secureBootEnabled": settings.secure_boot, "vTpmEnabled": True}
+        profile |= {"securityType": "TrustedLaunch", "uefiSettings": uefi}
+    if settings.encryption_at_host:
+        profile["encryptionAtHost"] = True
+    return {"securityProfile": profile} if profile else {}
 
 
 def _card(name: str, order: LaunchOrder, settings: AzureSettings) -> Body:

@@ -4,7 +4,7 @@ azure-identity finds them (AZURE_* environment, managed identity, Azure CLI)."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator
@@ -77,6 +77,22 @@ class AzureSettings(ExtensionSettings):
         description="Size of the system disk in GiB. Default: the image's.",
     )
     disk_type: str = Field("StandardSSD_LRS", description="Storage of the system disk.")
+    ephemeral_disk: Literal["CacheDisk", "ResourceDisk", "NvmeDisk"] | None = Field(
+        None,
+        description="Where an ephemeral system disk lies on the machine that serves the worker, which costs nothing: "
+        "`CacheDisk`, `ResourceDisk` or `NvmeDisk`; not every size has room. Default: a managed disk.",
+    )
+    trusted_launch: bool = Field(
+        False, description="Whether workers start by Trusted Launch, which some images demand; not every size can."
+    )
+    secure_boot: bool = Field(
+        True, description="Whether a worker of Trusted Launch starts only signed boot loaders and drivers."
+    )
+    encryption_at_host: bool = Field(
+        False,
+        description="Whether the machine that serves a worker encrypts its disks and caches; the subscription must "
+        "have the feature `EncryptionAtHost`.",
+    )
     zones: Names = Field((), description="Availability zones (`1,2`). Default: none; Azure chooses.")
     availability_sets: ByArray = Field(
         {},

@@ -72,6 +72,33 @@ def test_disk_network_card_and_public_address_are_deleted_with_their_machine(reg
     assert sorted(things)[1:] == ["address", "card", "disk"]
 
 
+def test_an_image_that_demands_trusted_launch_gets_it(region: Region) -> None:
+    uefi = {"secureBootEnabled": True, "vTpmEnabled": True}
+    profile = launched(AzurePlane(region, trusted_launch="true"))["properties"]["securityProfile"]
+    assert profile == {"securityType": "TrustedLaunch", "uefiSettings": uefi}
+    own = launched(AzurePlane(region, trusted_launch="true", secure_boot="false"))["properties"]["securityProfile"]
+    assert own["uefiSettings"]["secureBootEnabled"] is False
+
+
+def test_disks_are_encrypted_at_their_host_if_set_and_nothing_is_said_otherwise(region: Region) -> None:
+    profile = launched(AzurePlane(region, encryption_at_host="true"))["properties"]["securityProfile"]
+    assert profile == {"encryptionAtHost": True}
+    assert "securityProfile" not in launched(AzurePlane(region))["properties"]
+
+
+@pytest.mark.parametrize("placement", ("CacheDisk", "ResourceDisk", "NvmeDisk"))
+def test_an_ephemeral_system_disk_is_requested_without_storage(region: Region, placement: str) -> None:
+    plane = AzurePlane(region, ephemeral_disk=placement, disk="64")
+    disk = launched(plane)["properties"]["storageProfile"]["osDisk"]
+    assert disk == {
+        "createOption": "FromImage",
+        "deleteOption": "Delete",
+        "caching": "ReadOnly",
+        "diffDiskSettings": {"option": "Local", "placement": placement},
+        "diskSizeGB": 64,
+    }
+
+
 def test_an_availability_set_replaces_zones(region: Region) -> None:
     plane = AzurePlane(region, families="HBrsv3", availability_sets="tight", zones="1")
     machine = launched(plane, size="Standard_HB120rs_v3", group="tight")
