@@ -95,5 +95,7 @@ def test_explain_host_shows_whether_it_meets_the_rules(tmp_path: Path, constrain
 
 
 def test_explain_host_shows_no_rule_of_another_queue(tmp_path: Path) -> None:
-    record = ruled({"apply": [{"queue": "other.q", "constraints": {"never": "x"}}]}, tmp_path)
-    assert json.loads(shown("explain", "w1", "--json", "--from", str(record)))["rules"] == []
+    rules = [{"queue": queue, "constraints": {"never": queue}} for queue in ("other.q", "main.q")]
+    record = ruled({"apply": rules}, tmp_path)
+    explained = json.loads(shown("explain", "w1", "--json", "--from", str(record)))["rules"]
+    assert [rule["place"] for rule in explained] == ["apply[1]"]

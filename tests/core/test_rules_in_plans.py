@@ -437,9 +437,11 @@ def test_an_idle_worker_that_rules_do_not_keep_alive_leaves(keep_alive: object) 
 
 
 def test_without_rules_no_resource_names_are_read() -> None:
-    snapshot = a_snapshot(a_job(), a_worker("w1"))
-    reading = read_demand(snapshot.cluster, snapshot.memory, snapshot.policy, snapshot.now)
-    assert reading.names == frozenset()
+    def names(snapshot: Snapshot) -> frozenset[str]:
+        return read_demand(snapshot.cluster, snapshot.memory, snapshot.policy, snapshot.now).names
+
+    assert names(a_snapshot(a_job(), a_worker("w1"))) == frozenset()
+    assert "constraints[0]" in names(ruled({"constraints": [{"m_topology": "8"}]}, a_job(), a_worker("w1")))
 
 
 # -- other places that need rules -------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_cell_folder_and_its_empty_parents_are_removed_with_the_owner(tmp_path: Path) -> None:
     with owned(tmp_path / "base/cells/cell-1"):
-        pass
+        assert [each.name for each in (tmp_path / "base/cells").iterdir()] == ["cell-1"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -51,7 +51,7 @@ def test_a_link_at_the_place_of_the_holder_note_is_not_followed(tmp_path: Path) 
 
 def test_the_lock_is_released_after_its_block(tmp_path: Path) -> None:
     with hold(KEY, tmp_path):
-        pass
+        assert held(KEY, tmp_path)
     assert not held(KEY, tmp_path)
 
 
