@@ -195,8 +195,9 @@ class QueueServing:
             self._stopped.wait(LOOK_EVERY)
             return
         try:
-            invocation, served = self._of_all(processes)
-            with self._lines(served):
+            with self._lines(processes):
+                invocation, served = self._of_all(processes)
+                self._report_differences(served)
                 self._loop_over(invocation, served, processes)
         except LockHeld as error:
             self._say(f"{error}; this process waits for its end", level=logging.WARNING)
@@ -233,14 +234,18 @@ class QueueServing:
                 left = left[:-1]
                 continue
             self.register.keep_numbers(numbers)
-            for sentence in differing_profiles(profiles, numbers):
-                log.warning(sentence)
             return invocation, left
 
+    def _report_differences(self, served: Sequence[QueueProcess]) -> None:
+        """In the log of each queue that has not the value that holds, and in this one."""
+        profiles = [Profile(each.queue, each.settings) for each in served]
+        for queue, sentence in differing_profiles(profiles, numbered(profiles, self.register.numbers())):
+            log.warning(sentence, extra={"queue": queue})
+
     @contextlib.contextmanager
-    def _lines(self, served: Sequence[QueueProcess]) -> Iterator[None]:
+    def _lines(self, processes: Sequence[QueueProcess]) -> Iterator[None]:
         """Send each other queue's lines to its process."""
-        others = {each.queue: self.register.channel(each.queue) for each in served if each.queue != self.own.name}
+        others = {each.queue: self.register.channel(each.queue) for each in processes if each.queue != self.own.name}
         root, lines = logging.getLogger(), QueueLines(others)
         root.addHandler(lines)
         root.setLevel(logging.DEBUG)

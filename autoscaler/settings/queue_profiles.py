@@ -24,10 +24,13 @@ STATIC, DEFAULT = "CP_CAP_SGE_QUEUE_STATIC", "CP_CAP_SGE_QUEUE_DEFAULT"
 WATCH_ONLY, VERBOSE, POLL = "CP_CAP_AUTOSCALE_WATCH_ONLY", "CP_CAP_AUTOSCALE_VERBOSE", "CP_CAP_AUTOSCALE_POLLING_DELAY"
 COMMAND = "CP_CAP_AUTOSCALE_CMD_TEMPLATE"
 TAKE_OVER = "CP_CAP_AUTOSCALE_CLOUD_PIPELINE_TAKE_OVER"
+LEAST = tuple(f"CP_CAP_AUTOSCALE_{name}" for name in ("TOTAL_WORKERS", "TOTAL_CORES", "TOTAL_PRICE_PER_HOUR", "BUDGET"))
+"""Limits of the whole cell: the least that any queue has holds."""
 MAIN = "main.q"
 _PREFIX = "CP_CAP_"
 _SUFFIXED = re.compile(r"(?P<name>CP_CAP_(?:SGE|AUTOSCALE)(?:_\D+)*)_(?P<suffix>\d{1,9})")
 """As the launcher tells the variables of a suffixed queue."""
+_SURE, _LIKELY, _OTHER = range(3)
 LONGEST = 9
 """Digits of the number of a queue."""
 _YES = ("true", "yes", "on", "1", "t", "y")
@@ -63,10 +66,11 @@ def composed(environ: Mapping[str, str], profiles: Sequence[Profile], numbers: M
     """The environment of the one that decides for the cell. `environ`: its own, for secrets and for what is no setting
     of a queue; `numbers`: the suffix of each queue.
     """
-    first = min(profiles, key=lambda each: (numbers[each.queue] != "", each.queue))
+    first = _first(profiles, numbers)
     kept = {name: value for name, value in environ.items() if not name.startswith(_PREFIX) or is_secret(name)}
     result = kept | {name: text for name, text in first.settings.items() if _of_cell(name)}
     result |= {PROFILES_ENV: "true", PROVIDER_ENV: first.settings.get(PROVIDER_ENV, CLOUD_PIPELINE)}
+    result |= {name: found[0] for name in LEAST if (found := _least(name, profiles))}
     result[AUTOSCALE] = "true"
     if all(numbers[each.queue] for each in profiles):
         result[DISABLE_DEFAULT] = "true"
@@ -89,16 +93,24 @@ def composed(environ: Mapping[str, str], profiles: Sequence[Profile], numbers: M
     return result
 
 
-def differing_profiles(profiles: Sequence[Profile], numbers: Mapping[str, str]) -> Iterable[str]:
-    """A sentence for each setting of the whole cell of which another queue has a value of its own."""
-    first = min(profiles, key=lambda each: (numbers[each.queue] != "", each.queue))
-    for profile in profiles:
-        for name in sorted({*profile.settings, *first.settings}):
-            here, there = (each.settings.get(name, "") for each in (profile, first))
-            if name in _OF_PROCESS and _of_cell(name) and here != there and name not in _OF_LOG:
+def differing_profiles(profiles: Sequence[Profile], numbers: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    """A queue and a sentence, for each setting of the whole cell of which that queue has not the value that holds."""
+    first = _first(profiles, numbers)
+    for name in sorted({name for profile in profiles for name in profile.settings}):
+        if name not in _OF_PROCESS or not _of_cell(name) or name in _OF_LOG:
+            continue
+        there, queue = first.settings.get(name, ""), first.queue
+        why = f"as queue {queue} has it"
+        if name in LEAST and (found := _least(name, profiles)):
+            there, queue = found
+            why = f"as queue {queue} has it, the least of all"
+        for profile in profiles:
+            here = profile.settings.get(name, "")
+            if profile.queue != queue and here != there:
                 yield (
-                    f"{name} holds for the whole cell: {there or 'not set'}, as queue {first.queue} has it; "
-                    f"queue {profile.queue} has {here or 'none'}"
+                    profile.queue,
+                    f"{name} holds for the whole cell: {there or 'not set'}, {why}; "
+                    f"queue {profile.queue} has {here or 'none'}",
                 )
 
 
@@ -107,17 +119,45 @@ def numbered(profiles: Sequence[Profile], known: Mapping[str, str]) -> dict[str,
     number it; '' for the launcher's first queue. Node arrays are named by it.
     """
     numbers = {queue: suffix for queue, suffix in known.items() if queue}
-    for profile in sorted(profiles, key=lambda each: (each.settings.get(GROUP, "") != "@allhosts", each.queue)):
+    for profile in sorted(profiles, key=lambda each: (_rank(each), each.queue)):
         if profile.queue in numbers:
             continue
         suffix = _in_run(profile)
         if suffix is None or len(suffix) > LONGEST:  # `sge create` numbers by the time
-            plain = profile.queue == MAIN or profile.settings.get(GROUP) == "@allhosts"
+            rank = _rank(profile)
+            plain = rank == _SURE or (rank == _LIKELY and "" not in numbers.values())
             suffix = "" if plain else str(1000 + crc32(profile.queue.encode()) % 9_000_000)
         while suffix in numbers.values():
             suffix = str(int(suffix or 1000) + 1)
         numbers[profile.queue] = suffix
     return numbers
+
+
+def _rank(profile: Profile) -> int:
+    """How surely this is the launcher's first queue. Its name and that of its host group may be those that the run
+    gives it; what the launcher then still adds to this profile alone is that it is static and the default. Each further
+    queue has the host group of its name.
+    """
+    group = profile.settings.get(GROUP, "")
+    if profile.queue == MAIN or group == "@allhosts":
+        return _SURE
+    if _in_run(profile) is not None:
+        return _OTHER
+    added = all(is_true(profile.settings.get(name)) for name in (STATIC, DEFAULT))
+    return _LIKELY if added or (group and group != f"@{profile.queue}") else _OTHER
+
+
+def _first(profiles: Sequence[Profile], numbers: Mapping[str, str]) -> Profile:
+    """The launcher's first queue, or what is nearest to it: settings of the whole cell are those of this one."""
+    return min(profiles, key=lambda each: (numbers[each.queue] != "", _rank(each), each.queue))
+
+
+def _least(name: str, profiles: Sequence[Profile]) -> tuple[str, str] | None:
+    """The least value of a limit of the whole cell, and the queue that has it; None if no queue has one. What is no
+    number comes first: it is refused then.
+    """
+    texts = [(text, each.queue) for each in profiles if (text := each.settings.get(name, "").strip())]
+    return min(texts, key=lambda each: _number(each[0], none=float("-inf")), default=None)
 
 
 def _in_run(profile: Profile) -> str | None:
@@ -142,8 +182,9 @@ def is_true(text: str | None) -> bool:
     return text is not None and text.strip().lower() in _YES
 
 
-def _number(text: str) -> float:
+def _number(text: str, none: float = float("inf")) -> float:
+    """`none`: for what is no number."""
     try:
         return float(text)
     except ValueError:
-        return float("inf")
+        return none

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from autoscaler.errors import SettingsError
 from autoscaler.settings import Settings, load_settings
 from autoscaler.settings.queue_profiles import Profile, composed, differing_profiles, numbered, own_profile
 
@@ -84,8 +85,58 @@ def test_a_setting_of_the_whole_cell_is_that_of_the_first_queue_and_others_are_r
     profiles = profile(MAIN, {"CP_CAP_AUTOSCALE_TOTAL_WORKERS": "4"}), profile(SECOND)
     numbers = numbered(profiles, {})
     assert load_settings(composed(CONTAINER, profiles, numbers)).process.total_workers == 4
-    (said,) = differing_profiles(profiles, numbers)
+    ((queue, said),) = differing_profiles(profiles, numbers)
+    assert queue == "c5.large.q"
     assert said.startswith("CP_CAP_AUTOSCALE_TOTAL_WORKERS holds for the whole cell: 4, as queue main.q has it")
+
+
+RENAMED = {**MAIN, "CP_CAP_SGE_QUEUE_NAME": "front-1.q", "CP_CAP_SGE_HOSTLIST_NAME": "@frontHosts"}
+"""The first queue of a run that gives it a name and a host group of its own."""
+
+
+@pytest.mark.parametrize("first", (RENAMED, {**RENAMED, "CP_CAP_SGE_HOSTLIST_NAME": "@front-1.q"}))
+def test_a_first_queue_with_a_name_and_host_group_of_its_own_is_the_first(first: Mapping[str, str]) -> None:
+    """Its settings of the whole cell hold, wherever its name stands in the alphabet, and although another has some."""
+    own = {"CP_CAP_AUTOSCALE_TOTAL_WORKERS": "1", "CP_CAP_AUTOSCALE_JOB_OWNER": "project"}
+    created = profile({**SECOND, "CP_CAP_SGE_QUEUE_NAME": "a.q", "CP_CAP_SGE_HOSTLIST_NAME": "@a.q"})
+    profiles = created, profile(SECOND, {"CP_CAP_AUTOSCALE_TOTAL_WORKERS": "8"}), profile(first, own)
+    settings = loaded(*profiles)
+    assert settings.queues[""].queue == "front-1.q"
+    assert (settings.process.total_workers, settings.process.job_owner) == (1, "project")
+
+
+def test_a_first_queue_that_was_numbered_as_another_still_has_the_settings_of_the_cell() -> None:
+    profiles = profile(SECOND), profile(RENAMED, {"CP_CAP_AUTOSCALE_JOB_OWNER": "project"})
+    numbers = numbered(profiles, {"front-1.q": "4711"})
+    assert load_settings(composed(CONTAINER, profiles, numbers)).process.job_owner == "project"
+
+
+def test_a_queue_that_only_inherits_that_it_is_static_is_not_the_first() -> None:
+    """The platform's generator gives further queues all that the run says of the first."""
+    both = {"CP_CAP_SGE_QUEUE_STATIC": "true", "CP_CAP_SGE_QUEUE_DEFAULT": "true"}
+    created = profile({**SECOND, **both, "CP_CAP_SGE_QUEUE_NAME": "a.q", "CP_CAP_SGE_HOSTLIST_NAME": "@a.q"})
+    numbers = numbered([created, profile(SECOND, both), profile(MAIN)], {})
+    assert [queue for queue, number in numbers.items() if not number] == ["main.q"]
+    assert numbers["c5.large.q"] == "1"
+
+
+@pytest.mark.parametrize("name", ("TOTAL_WORKERS", "TOTAL_CORES", "TOTAL_PRICE_PER_HOUR", "BUDGET"))
+def test_the_least_limit_of_the_whole_cell_holds_whichever_queue_has_it(name: str) -> None:
+    name = f"CP_CAP_AUTOSCALE_{name}"
+    profiles = profile(MAIN, {name: "10"}), profile(SECOND, {name: "9"})
+    numbers = numbered(profiles, {})
+    assert composed(CONTAINER, profiles, numbers)[name] == "9"
+    ((queue, said),) = differing_profiles(profiles, numbers)
+    assert queue == "main.q"
+    assert (
+        said == f"{name} holds for the whole cell: 9, as queue c5.large.q has it, the least of all; queue main.q has 10"
+    )
+
+
+def test_a_limit_of_the_whole_cell_that_is_no_number_is_refused_and_not_passed_over() -> None:
+    name = "CP_CAP_AUTOSCALE_TOTAL_WORKERS"
+    with pytest.raises(SettingsError, match=name):
+        loaded(profile(MAIN, {name: "4"}), profile(SECOND, {name: "few"}))
 
 
 def test_a_command_that_is_not_set_is_not_that_of_the_first_queue() -> None:
