@@ -144,6 +144,17 @@ def test_the_position_in_accounting_is_stored(table: EventTable) -> None:
     assert table.place() == ("/cell/accounting", 70)
 
 
+def test_news_that_cannot_be_kept_whole_are_not_kept_in_part(
+    table: EventTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = Run(4, "", "ann", ("h1",), "main.q", NOW)
+    keep(table, an_event(STARTED, "4"), started=(running,))
+    monkeypatch.setattr(events, "_INSERT", "INSERT INTO no_such_table VALUES (1)")
+    with pytest.raises(Exception, match="no_such_table"):
+        keep(table, an_event(ENDED, "4"), ended=(running,))
+    assert running in table.known([4]).runs.values()
+
+
 def test_a_pass_without_events_writes_nothing(store: Store) -> None:
     writes: list[str] = []
     store.database._connection.set_trace_callback(writes.append)

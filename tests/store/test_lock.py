@@ -41,6 +41,14 @@ def test_a_lock_does_not_affect_another_cell(tmp_path: Path) -> None:
         assert held(KEY, tmp_path)
 
 
+def test_a_refusal_says_so_where_nothing_names_the_holder(tmp_path: Path) -> None:
+    with hold(KEY, tmp_path):
+        (tmp_path / f"sge-autoscaler-{KEY.slug}.holder").unlink()
+        words = r"another autoscaler serves cell default of master:6444; its lock file does not name it"
+        with pytest.raises(LockHeld, match=words), hold(KEY, tmp_path):
+            pass
+
+
 def test_a_link_at_the_place_of_the_holder_note_is_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")

@@ -12,7 +12,9 @@ import pytest
 
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.providers.aws import tags
+from autoscaler.providers.aws.orders import fleet_template, places_of, run_request
 from autoscaler.providers.aws.provider import AwsProvider
+from autoscaler.providers.aws.terms import Terms, machine
 from autoscaler.providers.contract import CELL
 from autoscaler.providers.interface import GROUP_ID, Refused
 from tests.clouds.aws.plane import AwsPlane
@@ -20,6 +22,7 @@ from tests.clouds.played import Region
 from tests.providers.aws.conftest import problems_but_prices
 from tests.providers.aws.test_orders import BOTH_WAYS, buckets, launched, order
 
+ARN = "arn:aws:iam::123456789012:instance-profile/workers"
 OURS = "#!/bin/sh\necho up\n"
 
 
@@ -201,3 +204,25 @@ class TestTagsOfOneOrder:
         region.control("age_templates", days=30)
         left = [len(set(old) & set(templates_after(disk))) for disk in (94, 95)]
         assert (len(old), left) == (3, [1, 0])
+
+
+@pytest.mark.parametrize(("profile", "named"), ((ARN, {"Arn": ARN}), ("workers", {"Name": "workers"})))
+def test_an_instance_profile_is_named_by_its_arn_or_its_name(
+    region: Region, profile: str, named: dict[str, str]
+) -> None:
+    settings = AwsPlane(region, instance_profile=profile).connect(CELL).settings
+    assert machine(settings, Terms({}), with_tags=False)["IamInstanceProfile"] == named
+
+
+def test_security_groups_stand_in_network_cards_and_not_beside_them(region: Region) -> None:
+    """EC2 refuses both."""
+    cards = [{"DeviceIndex": 0, "Groups": ["sg-1"]}]
+    provider = connect(region, "ab", {"security_groups": "sg-2"}, NetworkInterfaces=cards)
+    asked = order(buckets(provider))
+    asked = replace(asked, chosen=provider.choose(asked))
+    terms = provider.market.terms(provider.settings)
+    alone = run_request(asked, places_of(asked)[0], provider.settings, terms)
+    fleet = fleet_template(asked, provider.settings, terms)["LaunchTemplateData"]
+    for request in (alone, fleet):
+        assert "SecurityGroupIds" not in request
+        assert [card["Groups"] for card in request["NetworkInterfaces"]] == [["sg-2"]]
