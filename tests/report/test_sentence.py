@@ -11,7 +11,9 @@ from autoscaler.core.actions import AskGridEngine, Enrol, Hold, Kill, Question, 
 from autoscaler.core.model.fleet import FailureKind
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
+from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.sentence import news, sentence
+from autoscaler.report.wording import text
 from tests.report.plans import disable, kept, launch, plan, waiting
 
 
@@ -284,3 +286,9 @@ def test_a_queue_instance_in_error_is_named_among_many() -> None:
     workers = [kept(f"w{n}", because(code)) for n, code in enumerate((*codes, Code.INSTANCE_IN_ERROR))]
     line = sentence(plan(workers=tuple(workers)), 3)
     assert "leaving alone 12 workers (1 queue instance in error, 4 no load report, 3 disabled by hand, …)" in line
+
+
+def test_a_machine_that_was_stopped_from_outside_is_not_called_one_that_failed_to_boot() -> None:
+    assert REASONS[Code.BOOT_FAILED].short == "does not come up"
+    stopped = because(Code.BOOT_FAILED, message="it is stopped, and its disks still cost money")
+    assert text(stopped) == "its machine will never be up: it is stopped, and its disks still cost money"

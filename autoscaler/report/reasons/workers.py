@@ -97,7 +97,7 @@ ROWS = {
     Code.INCOMPLETE: ReasonRow("its own image enrolled it without {lacks}", short="to be completed"),
     Code.BOOT_FAILED: ReasonRow(
         "its machine will never be up[: {message}]",
-        short="failed to boot",
+        short="does not come up",
         remedy="The provider's message says why. The bucket counts a failure, and is in backoff after enough of them.",
     ),
     Code.ENDED_BEFORE_JOINING: ReasonRow(
