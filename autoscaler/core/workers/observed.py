@@ -207,12 +207,17 @@ class _Observation:
         bucket = note.bucket
         state = MachineState.TERMINATED if note.gone else MachineState.RUNNING
         kind = InstanceType(bucket.instance_type if bucket else "", "", note.vcpus, 0)
-        array = bucket.node_array if bucket else ""
-        worker = Worker(worker_id, kind, array, state, note.first_seen, note.host, order_id=note.order_id)
+        name = bucket.node_array if bucket else ""
+        worker = Worker(worker_id, kind, name, state, note.first_seen, note.host, order_id=note.order_id)
         worker = replace(worker, group_id=note.group_id or None)
-        successor = self.claims.successor(worker, host)
+        successor, array = self.claims.successor(worker, host), self.policy.node_array(name)
         on_their_way = _on_their_way(host, note, successor, lives=False)
-        seen = replace(note, silent_s=self.silence(note, host), on_their_way=on_their_way)
+        known = replace(note, silent_s=self.silence(note, host), on_their_way=on_their_way)
+        # Grid Engine shows what happens to its host all the same, and a later observation would not.
+        own, half = None if array is None else array.queue, self.half_enrolled(worker, host, known, array)
+        seen = _undone_by_hand(known, _seen_host(known, host, own, self.now, half_enrolled=half), self.now)
+        if host.busy or disabled(host):
+            seen = replace(seen, idle_since=None, alarm_since=None)
         facts = replace(self.facts(worker, host, seen, note), notice=None, listed=False)
         return WorkerState(
             worker, host, seen, note, facts.array, phase_of(facts), conditions_of(facts), successor=successor
@@ -235,6 +240,15 @@ class _Observation:
         if host.busy or not (host.heard and any(instance.queue == array.queue for instance in host.instances)):
             return ()
         return missing_values(worker, host, array, self.cluster.complexes, tried=note.completed_at is not None)
+
+    def half_enrolled(
+        self, worker: Worker, host: ExecutionHost, note: WorkerNote, array: NodeArrayPolicy | None
+    ) -> bool:
+        """Whether its enrolment was cut short: then it may be enabled although no person enabled it."""
+        enrols_itself = self.fleet.enrols_itself
+        unqueued = not enrols_itself and note.disabling is Disabling.ENROL and _without_queue(host, array)
+        half = unqueued or half_enrolled(worker, host, note, array, enrols_itself=enrols_itself)
+        return half or bool(self.still_missing(worker, host, note, array))
 
     def maybe_disabled_by_person(self, worker: Worker, host: ExecutionHost, array: NodeArrayPolicy | None) -> bool:
         """Whether a person may have disabled a complete worker: the first pass with an empty store cannot know."""
@@ -264,10 +278,7 @@ def _machine(
     else:
         seen, note = _with_host(observation, seen, worker, host, before, successor)
     by_hand = _enabled_by_hand(seen, note)
-    if by_hand and seen.disabling is Disabling.BROKEN:
-        note = replace(note, trusted_at=now)
-    if by_hand and seen.disabling is Disabling.AUTO_STOP:
-        note = replace(note, stop_undone=True)
+    note = _undone_by_hand(seen, note, now)
     missing = observation.still_missing(worker, host, note, array)
     facts = observation.facts(worker, host, note, before, missing_values=missing, name_held=name_held)
     state = WorkerState(
@@ -349,9 +360,7 @@ def _with_host(
         worker, host, seen, array, known=before is not None
     ):
         seen = replace(seen, disabled_at=observation.now, disabling=Disabling.ENROL)
-    half = not enrols_itself and seen.disabling is Disabling.ENROL and _without_queue(host, array)
-    half = half or half_enrolled(worker, host, seen, array, enrols_itself=enrols_itself)
-    half = half or bool(observation.still_missing(worker, host, seen, array))
+    half = observation.half_enrolled(worker, host, seen, array)
     own = None if array is None else array.queue
     return seen, _seen_host(replace(seen, host=host.name), host, own, observation.now, half_enrolled=half)
 
@@ -377,6 +386,15 @@ def _enabled_by_hand(seen: WorkerNote, note: WorkerNote) -> bool:
     """Whether a person enabled what we had disabled."""
     undone = seen.disabling is not None and note.disabling is None and note.enabled_at is None
     return undone and seen.seen_disabled and seen.enabled_at is None
+
+
+def _undone_by_hand(seen: WorkerNote, note: WorkerNote, now: float) -> WorkerNote:
+    """The note with what it means that a person enabled it, if one did."""
+    if not _enabled_by_hand(seen, note):
+        return note
+    if seen.disabling is Disabling.BROKEN:
+        return replace(note, trusted_at=now)
+    return replace(note, stop_undone=True) if seen.disabling is Disabling.AUTO_STOP else note
 
 
 def _idle(
