@@ -11,6 +11,7 @@ say so.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import time
 from collections import Counter
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from autoscaler.errors import CommandTimedOut, GridEngineNotObservable
 from autoscaler.process import Runner
 from autoscaler.sge.configuration import require_success, run
+from autoscaler.sge.markup import document_in
 from autoscaler.sge.qstat import COMMAND
 from autoscaler.sge.within_time import few, read_within
 
@@ -126,7 +128,7 @@ class SharedListing:
 
         def ask(group: tuple[bytes, ...], patience: float) -> bool:
             began = self.stopwatch()
-            data = _within(runner, _of(group), patience)
+            data = _requests(runner, group, patience)
             if data is None:
                 return False
             read.update((_key(element), element) for element in _elements(data))
@@ -152,7 +154,7 @@ class SharedListing:
         began = self.stopwatch()
         if apart is None or apart.due > began:
             return {}
-        data = _within(runner, _of((owner,)), TURN)
+        data = _requests(runner, (owner,), TURN)
         due = self.stopwatch() + REST * (self.stopwatch() - began)
         if data is None:
             self._apart[owner] = _Apart(due)
@@ -185,6 +187,15 @@ def _within(runner: Runner, argv: tuple[str, ...], timeout: float) -> bytes | No
         if isinstance(error.__cause__, CommandTimedOut):
             return None
         raise
+
+
+def _requests(runner: Runner, owners: Iterable[bytes], timeout: float) -> bytes | None:
+    """The jobs of these owners with what they request; None: they did not come in time. A part of them is no answer:
+    the jobs that it lacks would not count.
+    """
+    command = _of(owners)
+    data = _within(runner, command, timeout)
+    return None if data is None else document_in(data, b"job_info", shlex.join(command))
 
 
 def _of(owners: Iterable[bytes]) -> tuple[str, ...]:

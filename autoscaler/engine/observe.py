@@ -128,9 +128,12 @@ class Observer:
     _listing: Future[Listing] | None = field(default=None, init=False)
     _configuration: ConfigurationReader = field(default_factory=ConfigurationReader, init=False)
     _listings: ListingReader = field(default_factory=ListingReader, init=False)
-    _shared_listing: SharedListing = field(default_factory=SharedListing, init=False)
-    _lookups: DetailLookups = field(default_factory=DetailLookups, init=False)
+    _shared_listing: SharedListing = field(init=False)
+    _lookups: DetailLookups = field(init=False)
     _foreign: ForeignNames = field(default_factory=ForeignNames, init=False)
+
+    def __post_init__(self) -> None:
+        self._shared_listing, self._lookups = SharedListing(self.stopwatch), DetailLookups(self.stopwatch)
 
     def observe(self) -> Observation:
         """Observe once. Raises NotObservable if any part cannot be read, or all of it took too long."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC
+from typing import Any
 
 import pytest
 
@@ -184,6 +185,36 @@ def test_a_qmaster_that_answers_nothing_ends_the_reading() -> None:
     with pytest.raises(GridEngineNotObservable):
         master.listing().read(master, 30.0)
     assert master.now <= 40.0
+
+
+@pytest.mark.parametrize("share", (0.0, 0.01, 0.5, 0.9, 0.99))
+def test_an_answer_about_some_owners_that_is_cut_short_ends_the_reading(share: float) -> None:
+    """Their jobs would count as ones that were not read, so nothing would wait (rule 2)."""
+    master = Master({"ann": [of("ann", 1), of("ann", 3)], "eve": [of("eve", 2, LONG)]})
+    listing = master.listing()
+    listing.read(master, 30.0)
+
+    def cut(argv: Sequence[str], **options: Any) -> Completed:
+        done = master(argv, **options)
+        return done if "*" in argv else replace(done, stdout=done.stdout[: int(share * len(done.stdout))])
+
+    with pytest.raises(GridEngineNotObservable, match=r"qstat -u ann .* nothing was decided"):
+        listing.read(cut, 30.0)
+
+
+@pytest.mark.parametrize("share", (0.01, 0.5, 0.99))
+def test_an_answer_in_a_turn_that_is_cut_short_ends_the_reading(share: float) -> None:
+    master = Master({"ann": [of("ann", 1)], "eve": [of("eve", 2, LONG), of("eve", 3, LONG)]})
+    listing = master.listing()
+    listing.read(master, 30.0)
+    master.now += REST * 10.0
+
+    def cut(argv: Sequence[str], **options: Any) -> Completed:
+        done = master(argv, **options)
+        return replace(done, stdout=done.stdout[: int(share * len(done.stdout))]) if "eve" in argv else done
+
+    with pytest.raises(GridEngineNotObservable, match=r"qstat -u eve .* nothing was decided"):
+        listing.read(cut, 30.0)
 
 
 # -- qstat -j --------------------------------------------------------------------------------------------------------
