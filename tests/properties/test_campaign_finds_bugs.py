@@ -5,6 +5,7 @@ Each stands for a rule that a change elsewhere could break.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,15 +21,19 @@ from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, LostJobs
+from autoscaler.core.recovery import failure_domains, recovery_steps
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.unsatisfiable import certainty, deadlock
 from autoscaler.core.workers import phases
 from autoscaler.core.workers.phases import Condition
 from autoscaler.engine.executors import launch
 from autoscaler.engine.observe import Listing, Observer
-from autoscaler.errors import NotObservable
+from autoscaler.errors import GridEngineNotObservable, NotObservable
+from autoscaler.process import Runner
 from autoscaler.providers.interface import LaunchOrder
+from autoscaler.sge import detail_lookups
 from autoscaler.sge.probe_hosts import ProbeHosts
+from autoscaler.sge.shared_listing import SharedListing
 from tests.samples import sample
 from tests.soak.campaign import History, play
 from tests.soak.events import Event
@@ -193,6 +198,46 @@ def fences_at_the_first_silence(patch: Patch) -> Decide:
     return lambda snapshot: plan(replace(snapshot, policy=replace(snapshot.policy, silence_timeout=1.0)))
 
 
+def fences_though_nobody_vouches(patch: Patch) -> Decide:
+    patch.setattr(recovery_steps.Lost, "unvouched", property(lambda lost: None))
+    return plan
+
+
+def fences_workers_that_fell_silent_together(patch: Patch) -> Decide:
+    patch.setattr(failure_domains, "_began_together", lambda one, other, within: one is other)
+    return plan
+
+
+def counts_silence_for_which_nobody_vouched(patch: Patch) -> Decide:
+    patch.setattr(recovery_steps, "vouched_s", lambda note: note.silent_s or 0.0)
+    return plan
+
+
+def takes_a_listing_that_hangs_for_the_last_one(patch: Patch) -> Decide:
+    read, last = SharedListing.read, [b""]
+
+    def again(listing: SharedListing, runner: Runner, timeout: float) -> bytes:
+        with contextlib.suppress(GridEngineNotObservable):
+            last[0] = read(listing, runner, timeout)
+        return last[0]
+
+    patch.setattr(SharedListing, "read", again)
+    return plan
+
+
+def takes_a_failed_lookup_for_one_that_takes_long(patch: Patch) -> Decide:
+    ask = detail_lookups._details
+
+    def tolerant(*arguments: object) -> bytes | None:
+        try:
+            return ask(*arguments)  # type: ignore[arg-type]
+        except GridEngineNotObservable:
+            return None
+
+    patch.setattr(detail_lookups, "_details", tolerant)
+    return plan
+
+
 def reschedules_jobs_that_may_not_start_again(patch: Patch) -> Decide:
     return lambda snapshot: plan(replace(snapshot, policy=replace(snapshot.policy, lost_jobs=LostJobs.FORCE)))
 
@@ -225,7 +270,12 @@ CROWD, LONG = (Event("array", 9, 14),) * 3 + (WAIT, WAIT), (Event("time_passes",
 HIDDEN = Event("hidden", 0, 59)
 STOPPED, ELSEWHERE = tuple(Event("suspended", at, 0) for at in range(3)), Event("other_queue", 0, 3)
 OUTAGE, HAND = Event("unreachable", 3, 0), Event("disable", 0, 1)
+WIDER = Event("one_host", 2, 15)
+"""200 s of work on four slots of one host, with `-r y`."""
+HANG, NO_DETAILS = Event("reading", 20, 1), Event("reading", 23, 0)
 MUTE, DEATH, WHILE = Event("mute", 0, 3), Event("dies", 0, 0), Event("time_passes", 30, 0)
+MUTE_TOO, SHORTER = Event("mute", 1, 3), Event("mute", 1, 2)
+"""The next one falls silent, too: for as long, or until the first has been silent for too long."""
 BUGS = (
     Bug(removes_at_the_first_observation, 1, 2),
     Bug(ignores_suspended_jobs, 1, 12, (MANY, WHILE, WHILE, *STOPPED, *(WHILE,) * 6)),
@@ -243,6 +293,11 @@ BUGS = (
     Bug(takes_silent_for_terminated, 7, 8, (AGAIN, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
     Bug(reschedules_jobs_that_may_not_start_again, 7, 16, (ONCE, WHILE, WHILE, DEATH, WHILE, WHILE, WHILE)),
     Bug(fences_at_the_first_silence, 1, 7, (MANY, MANY, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
+    Bug(fences_though_nobody_vouches, 1, 6, (WIDER, WHILE, WHILE, WHILE, MUTE, *(WHILE,) * 6)),
+    Bug(fences_workers_that_fell_silent_together, 1, 4, (*(WIDER,) * 3, WHILE, WHILE, MUTE, MUTE_TOO, *(WHILE,) * 6)),
+    Bug(counts_silence_for_which_nobody_vouched, 1, 7, (MANY, MANY, *(WHILE,) * 3, MUTE, SHORTER, *(WHILE,) * 10)),
+    Bug(takes_a_listing_that_hangs_for_the_last_one, 2, 9, (WORK, WAIT, WAIT, *(HANG, WAIT) * 10)),
+    Bug(takes_a_failed_lookup_for_one_that_takes_long, 2, 9, (*(NO_DETAILS, WORK, WAIT, WAIT) * 4,)),
     Bug(forgets_unlisted_workers, 5, 5, (*CROWD, *LONG, HIDDEN, WORK, HIDDEN, WORK, WAIT)),
     Bug(never_terminates_machines, 8, 9, (WORK, WAIT, WAIT), calm=True),
 )

@@ -37,10 +37,13 @@ def waiting_job(
     )
 
 
-def running_job(number: object = 3, *, state: str = "r", slots: object = 1, tasks: str = "", more: str = "") -> str:
+def running_job(
+    number: object = 3, *, owner: str = "ann", state: str = "r", slots: object = 1, tasks: str = "", more: str = ""
+) -> str:
     """One `job_list` of a queue instance."""
     return waiting_job(
         number,
+        owner=owner,
         state=state,
         slots=slots,
         tasks=tasks,

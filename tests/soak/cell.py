@@ -250,8 +250,10 @@ class Cell(GridEngineModel):
         if of_groups is not None:
             return of_groups
         match argv:
-            case ("qstat", "-u", "*", "-s", "a", "-r", "-f", "-xml"):
-                return 0, texts.listing(self)
+            case ("qstat", "-u", owners, "-s", "a", "-r", "-f", "-xml"):
+                return 0, texts.listing(self, owners)
+            case ("qstat", "-u", owners, "-s", "a", "-f", "-xml"):
+                return 0, texts.listing(self, owners, requests=False)
             case ("qhost", "-q", "-F", "-xml"):
                 return 0, texts.hosts(self)
             case ("qstat", "-j", numbers, "-xml"):

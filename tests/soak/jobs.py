@@ -62,6 +62,7 @@ class Job:
     held_by_operator: bool = False
     rerun: bool | None = None
     """`-r`; None: the queue decides, and ours say no."""
+    owner: str = "ann"
     context: str = ""
     waits_for: int | None = None
     failed: bool = False

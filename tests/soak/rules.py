@@ -117,7 +117,7 @@ class Rules:
         if damaged:
             observation.damaged.append(f"{part}: {damaged}")
         observation.parts.add(part)
-        if part in ("qstat", "qhost"):
+        if part in ("qstat", "qstat -u", "qhost"):
             observation.rooms.append(cell.room(self.world.serves))
             for name in cell.hosts:
                 if not cell.reports(name):
@@ -127,6 +127,7 @@ class Rules:
             self.groups.reads()
         if part == "qstat":
             self.jobs.reads_qstat(bool(damaged))
+        if part in ("qstat", "qstat -u"):
             observation.able = [
                 (job, len(tasks)) for job, tasks in cell.able() if MAIN in job.pools and not job.foreign_host
             ]

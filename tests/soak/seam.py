@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 UNSEEN = ("slow", "flip", "stale")
 """Troubles that do not make an observation a failed one: they cannot be noticed, or change nothing."""
+SOME = "qstat -u"
+"""The part of an observation that lists what jobs of some owners request."""
 UNREACHABLE = b"error: commlib error: got select error (Connection refused)"
 
 
@@ -70,14 +72,15 @@ class FaultyRunner:
 
     def _read(self, argv: tuple[str, ...], timeout: float) -> Completed:
         world = self.world
-        part = argv[0] if argv[:2] != ("qstat", "-j") else "qstat -j"
-        trouble = world.troubles.of_reading(part)
+        part = part_of(argv)
+        trouble = world.troubles.of_reading("qstat" if part == SOME else part)
         if trouble:
             world.injected[f"{part}: {trouble}"] += 1
             world.troubles.met = True
         if trouble == "slow":
             world.rest(timeout - 1)
-        world.rules.reads(part, damaged="" if trouble in UNSEEN else trouble)
+        if trouble != "hang" or not _may_take_too_long(argv):
+            world.rules.reads(part, damaged="" if trouble in UNSEEN else trouble)
         if trouble == "hang":
             world.rest(timeout)
             raise CommandTimedOut(f"{argv[0]} did not end within {timeout:g} s")
@@ -87,7 +90,7 @@ class FaultyRunner:
         if trouble in ("flip", "stale"):
             world.rules.observation.guessed = True
             text = flipped(text, world.troubles.flips) if trouble == "flip" else world.troubles.last.get(argv, text)
-        elif part in ("qstat", "qhost"):
+        elif part in ("qstat", SOME, "qhost"):
             world.troubles.last[argv] = text
         if argv[:3] == ("qalter", "-w", "v") and not trouble:
             world.rules.jobs.reads_answer(argv, text)
@@ -153,6 +156,24 @@ def flipped(text: str, seed: int) -> str:
 def _completed(argv: tuple[str, ...], code: int, text: str) -> Completed:
     output, error = (b"", text.encode()) if code and argv[0] == "qconf" else (text.encode(), b"")
     return Completed(argv, code, output, error, 0.01)
+
+
+def part_of(argv: tuple[str, ...]) -> str:
+    """The part of an observation that this command reads."""
+    match argv:
+        case ("qstat", "-j", *_):
+            return "qstat -j"
+        case ("qstat", "-u", owners, *_) if owners != "*":
+            return SOME
+        case _:
+            return argv[0]
+
+
+def _may_take_too_long(argv: tuple[str, ...]) -> bool:
+    """Whether its owners decide how long it takes: then an observation is whole without an answer (decision 81). All
+    jobs must be listed all the same, at least without what they request.
+    """
+    return argv[0] == "qstat" and (argv[1] == "-j" or "-r" in argv)
 
 
 class FaultyProvider:

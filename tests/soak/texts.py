@@ -15,12 +15,14 @@ TRANSFER = 2.0
 """Seconds that a job is shown as being started, at least."""
 
 
-def listing(cell: Cell) -> str:
-    """`qstat -u '*' -s a -r -f -xml`."""
+def listing(cell: Cell, owners: str = "*", *, requests: bool = True) -> str:
+    """`qstat -u OWNERS -s a -r -f -xml`; without `requests` no `-r`."""
+    listed = [job for job in cell.jobs if owners == "*" or job.owner in owners.split(",")]
+    shown = _whole if requests else _brief
     queues = [
         queue_list(
             f"{at[0]}@{at[1]}",
-            *(_running(cell, job, run, run.on[at]) for job, run in cell.runs if at in run.on),
+            *(shown(_running(cell, job, run, run.on[at])) for job in listed for run in job.runs if at in run.on),
             used=_used(cell, at),
             reserved=int(at[0] == MAIN and at[1] in cell.reserved),
             total=cell.total(at),
@@ -28,7 +30,16 @@ def listing(cell: Cell) -> str:
         )
         for at in sorted(cell.instances_now)
     ]
-    return qstat([_waiting(cell, job) for job in cell.jobs if job.waiting], queues).decode()
+    return qstat([shown(_waiting(cell, job)) for job in listed if job.waiting], queues).decode()
+
+
+def _whole(element: str) -> str:
+    return element
+
+
+def _brief(element: str) -> str:
+    """A job's element as it is printed without `-r`."""
+    return element.partition("      <full_job_name>")[0] + "    </job_list>\n"
 
 
 def hosts(cell: Cell) -> str:
@@ -78,7 +89,9 @@ def _running(cell: Cell, job: Job, run: Run, slots: int) -> str:
     on_its_way = cell.now() - run.began < TRANSFER or not run.hosts <= run.delivered.keys()
     state = "t" if state == "r" and on_its_way else state
     state = "h" + state if job.held_by_operator else state
-    shown = running_job(job.number, state=state, slots=slots, tasks=str(run.task or ""), more=_requests(job))
+    shown = running_job(
+        job.number, owner=job.owner, state=state, slots=slots, tasks=str(run.task or ""), more=_requests(job)
+    )
     return shown.replace("2026-11-21T09:00:00", _at(run.began))
 
 
@@ -89,6 +102,7 @@ def _waiting(cell: Cell, job: Job) -> str:
     waits = f"<predecessor_jobs>{job.waits_for}</predecessor_jobs>" if depends else ""
     return waiting_job(
         job.number,
+        owner=job.owner,
         prio="0.00000" if unable or unseen else "0.55500",
         state="Eqw" if job.failed else "hqw" if unable else "qw",
         time=f"<JB_submission_time>{_at(job.submitted)}</JB_submission_time>",
