@@ -8,6 +8,7 @@ import pytest
 
 from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.placed import Placement
 from autoscaler.core.placement.placement import OpenPlacement, as_shares, place
 
 MAIN = frozenset({"main.q"})
@@ -159,6 +160,25 @@ def test_of_hosts_that_got_something_the_one_with_the_least_left_is_taken() -> N
     assert placement.place([(a_demand(5), 2)]).used == {"a", "b"}
     assert placement.place([(a_demand(2), 1)]).used == {"b"}
     assert placement.place([(a_demand(3), 1)]).complete, "the other one still has room for more"
+
+
+def test_equal_demands_on_equal_hosts_are_placed_once() -> None:
+    def found() -> tuple[Placement, Placement]:
+        on = OpenPlacement([Host(f"h{at}", {"main.q": at}) for at in range(1, 20)])
+        wants = [(a_demand(slots), 2) for slots in (1, 2, 3, 4)]
+        return on.place(wants), on.with_new(Host("", {"main.q": 4}), 3).place(wants)
+
+    first, again = found(), found()
+    assert all(one is other for one, other in zip(first, again, strict=True))
+
+
+def test_a_copy_that_takes_more_leaves_the_others_as_they_are() -> None:
+    first = OpenPlacement(hosts(2, 3))
+    other = first.copy()
+    assert other.place([(a_demand(), 9)]).placed == (5,)
+    assert first.takes(a_demand(3))
+    assert not other.takes(a_demand())
+    assert first.place([(a_demand(), 9)]).placed == (5,)
 
 
 def test_a_consumable_named_slots_is_no_measure_of_free_slots() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement import placed, placement
 from autoscaler.core.placement.placement import OpenPlacement, place
 
 POOL = frozenset({"q"})
@@ -94,6 +96,35 @@ def test_a_single_demand_is_placed_as_often_as_possible(
 ) -> None:
     placed = place([(demand, count)], as_hosts(parts)).placed[0]
     assert placed == count or not fits([list(part) for part in parts], [demand] * (placed + 1))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), demand_lists(spread=True)), max_size=5),
+    st.lists(host, max_size=3),
+    host,
+)
+def test_what_is_remembered_is_what_placing_anew_finds(
+    steps: list[tuple[int, int, list[tuple[Demand, int]]]],
+    parts: list[tuple[int, int, bool]],
+    new: tuple[int, int, bool],
+) -> None:
+    """Steps: whether a copy or the placement itself goes on, with so many new hosts, and what is put there."""
+
+    def found(*, remembered: bool) -> list[object]:
+        if not remembered:
+            placed._STATES = placed.LastValues(placed.MOST_STATES)
+        first, results = OpenPlacement(as_hosts(parts)), list[object]()
+        for own, count, wanted in steps:
+            grown = first if own else first.with_new(as_hosts([new])[0], count)
+            results += [grown.takes(demand) for demand, _ in wanted]
+            results += [grown.place(wanted), grown.unmet_pieces(wanted), grown.place(wanted)]
+        return results
+
+    with patch.object(placement, "FEW", 0):
+        anew = found(remembered=False)
+        assert found(remembered=True) == anew
+    with patch.object(placement, "FEW", 1_000):
+        assert found(remembered=False) == anew
 
 
 def fits(hosts: list[list[int | float | bool]], tasks: list[Demand]) -> bool:

@@ -13,7 +13,7 @@ from autoscaler.core.model.cluster import ExecutionHost, HostJob
 from autoscaler.core.model.fleet import Interruption, MachineState
 from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.model.overrides import Overrides
-from autoscaler.core.placement import kinds
+from autoscaler.core.placement import kinds, placed
 from autoscaler.core.plan import plan
 from autoscaler.core.readable import screening
 from autoscaler.core.readable.remembered import PerObject
@@ -55,6 +55,7 @@ def anew(seen: Snapshot) -> Plan:
     kept_kinds, kept_rooms = dict(kinds._KINDS), dict(kinds._ROOMS)
     kinds._KINDS.clear()
     kinds._ROOMS.clear()
+    kept_places, placed._STATES = placed._STATES, placed.LastValues(placed.MOST_STATES)
     try:
         return plan(seen)
     finally:
@@ -64,6 +65,7 @@ def anew(seen: Snapshot) -> Plan:
         kinds._KINDS.update(kept_kinds)
         kinds._ROOMS.clear()
         kinds._ROOMS.update(kept_rooms)
+        placed._STATES = kept_places
 
 
 def changed(seen: Snapshot, made: Plan, change: str, at: int, passed: float) -> Snapshot:

@@ -25,7 +25,7 @@ from autoscaler.core.placement.amounts import shown_property, written
 from autoscaler.core.placement.hosts import host_values_of
 from autoscaler.core.placement.master_queues import MASTER
 from autoscaler.core.placement.needs import requested_amounts
-from autoscaler.core.placement.placement import PLENTY, place
+from autoscaler.core.placement.placement import PLENTY, OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.instance_types import allowed_types
 
@@ -155,10 +155,9 @@ class MaxCapacity:
     def _serves(self, demand: Demand, host: Host, most: int) -> bool:
         """Whether `most` workers like `host` could run one such task, with persistent hosts if it may spread."""
         demand = replace(demand, together=False) if demand.together else demand  # all of them would be one group
-        want = ((demand, 1),)
-        if place(want, (), host, most).complete:
+        if OpenPlacement().with_new(host, most).takes(demand):
             return True
-        return not demand.one_host and place(want, self._persistent, host, most).complete
+        return not demand.one_host and OpenPlacement(self._persistent).with_new(host, most).takes(demand)
 
 
 _NAMING = "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_"

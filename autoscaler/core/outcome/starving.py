@@ -44,7 +44,7 @@ def starving(
     hosts = [emptied_host(host, cluster.complexes, names) for host in (*serving, *observed.others) if host.heard]
     reason = because(Code.OTHERS_FIRST, max_reservation=cluster.max_reservation)
     empty = OpenPlacement(hosts)
-    return {position: reason for position in large if empty.copy().place(((demands[position].demand, 1),)).complete}
+    return {position: reason for position in large if empty.takes(demands[position].demand)}
 
 
 def _smallest(demands: Sequence[CategoryDemand]) -> Smallest:

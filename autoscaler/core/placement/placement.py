@@ -10,32 +10,17 @@ might, rarely, fit in another order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.offered_host import Host
-from autoscaler.core.placement.kinds import Kind, grouped, kind_of
+from autoscaler.core.placement.kinds import Kind, kind_of
 from autoscaler.core.placement.needs import Need, Want, added, need_of
+from autoscaler.core.placement.placed import FEW, MOST_ABLE, Placement, State, state_of
 from autoscaler.core.placement.scarcity import OpenedHosts, Weights, orders_of, weights_on
 
 PLENTY = 1_000_000
 """More workers than any demand would use."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """The result. `placed` and `unmet` are parallel to the demands, in tasks."""
-
-    placed: tuple[int, ...]
-    unmet: tuple[int, ...]
-    used: frozenset[str]
-    """Hosts that got something."""
-    new_used: int = 0
-    """How many of the new hosts got something."""
-
-    @property
-    def complete(self) -> bool:
-        return not any(self.unmet)
 
 
 def place(demands: Sequence[Want], hosts: Sequence[Host], new: Host | None = None, new_count: int = 0) -> Placement:
@@ -72,11 +57,11 @@ class OpenPlacement:
     hosts shows what these would add.
     """
 
-    def __init__(self, hosts: Sequence[Host] = ()) -> None:
-        self._fresh = dict(enumerate(kind for kind in grouped(hosts) if not kind.full))
-        """Hosts that got nothing yet, by number, in the given order."""
+    def __init__(self, hosts: Sequence[Host] = (), state: State | None = None) -> None:
+        self._state = state_of(hosts) if state is None else state
+        """Shared with other placements, so never changed: what follows is this placement's own while it places."""
+        self._fresh: dict[int, Kind] = {}
         self._opened = OpenedHosts()
-        self._groups = dict.fromkeys(kind.group for kind in self._fresh.values() if kind.group)
         self._weights: Weights = {}
         self._used: set[str] = set()
         self._new_used = 0
@@ -88,13 +73,8 @@ class OpenPlacement:
         """A copy with up to `count` more hosts like `new`, after all others. `names`: theirs, if somebody wants to know
         which of them is used.
         """
-        placement = OpenPlacement()
-        placement._fresh, placement._opened = dict(self._fresh), self._opened.copy()
-        placement._groups, placement._weights = dict(self._groups), self._weights
-        if count > 0:
-            placement._fresh[max(placement._fresh, default=-1) + 1] = kind_of(new, names, count - len(names))
-            placement._groups |= {new.group: None} if new.group else {}
-        return placement
+        state = self._state
+        return OpenPlacement(state=state if count <= 0 else state.with_new(kind_of(new, names, count - len(names))))
 
     def trace(self, demands: Sequence[Want]) -> tuple[Placement, Sequence[tuple[int, str, int]]]:
         """As `place`, with what each named host takes: the demand by its position, the host, the visits of it there."""
@@ -105,44 +85,82 @@ class OpenPlacement:
         return placed, found
 
     def copy(self) -> OpenPlacement:
-        return self.with_new(_NOTHING, 0)
+        return OpenPlacement(state=self._state)
 
     def place(self, demands: Sequence[Want]) -> Placement:
         """Place as many tasks as fit beside those placed before. `used` covers these tasks only."""
-        self._used, self._new_used = set(), 0
-        placed = [0] * len(demands)
+        wants, state = tuple(demands), self._state
+        if self._trace is not None or 0 < len(wants) * state.size <= FEW:
+            return self._place(wants)
+        known = state.placed.of(wants)
+        if known is None:
+            placement = self._place(wants)
+            state.placed.keep(wants, (placement, self._state))
+            return placement
+        placement, self._state = known
+        return placement
+
+    def _place(self, wants: tuple[Want, ...]) -> Placement:
+        self._begin()
+        placed = [0] * len(wants)
         if self._fresh or self._opened.kinds:
-            orders = orders_of(demands)
+            orders = orders_of(wants)
             self._weights = weights_on(orders.consumables, [*self._fresh.values(), *self._opened.kinds.values()])
             for index, need in orders.by(self._weights):
                 if not self._fresh and not self._opened.kinds:  # all are full
                     break
-                count, self._demand = demands[index][1], index
+                count, self._demand = wants[index][1], index
                 placed[index] = self._put_together(need, count) if need.together else self._put(need, count)
-        unmet = tuple(count - done for (_, count), done in zip(demands, placed, strict=True))
+        self._state = State(self._fresh, self._opened, self._state.groups, self._weights)
+        unmet = tuple(count - done for (_, count), done in zip(wants, placed, strict=True))
         return Placement(tuple(placed), unmet, frozenset(self._used), self._new_used)
+
+    def _begin(self) -> None:
+        state = self._state
+        self._fresh, self._opened, self._weights = dict(state.fresh), state.opened.copy(), state.weights
+        self._used, self._new_used = set(), 0
+
+    def takes(self, demand: Demand) -> bool:
+        """Whether one task of it would fit beside those placed before."""
+        need, able = need_of(demand), self._state.able
+        if need is None:
+            return False
+        if need.number not in able:
+            if len(able) >= MOST_ABLE:
+                able.clear()
+            placement = OpenPlacement(state=self._state)
+            able[need.number] = placement._place(((demand, 1),)).complete
+        return able[need.number]
 
     def unmet_pieces(self, unmet: Sequence[Want]) -> tuple[int, ...]:
         """For demand that does not fit as a whole: the number of pieces (`as_shares`) for which no room is left here,
         at least one for each unmet demand.
         """
-        placement = OpenPlacement()
-        placement._fresh, placement._opened, placement._weights = dict(self._fresh), self._opened.copy(), self._weights
+        wants, state = tuple(unmet), self._state
+        known = state.pieces.of(wants)
+        if known is None:
+            placement = OpenPlacement(state=state)
+            known = placement._unmet_pieces(wants)
+            state.pieces.keep(wants, known)
+        return known
+
+    def _unmet_pieces(self, unmet: tuple[Want, ...]) -> tuple[int, ...]:
+        self._begin()
         pieces = [count for _, count in as_shares(unmet)]
         for index, need in orders_of(unmet).by(self._weights):
             demand, count = unmet[index]
             if demand.one_host or demand.together:
                 continue
-            rooms, each = list(placement._rooms(need, None)), count if need.apart else None
+            rooms, each = list(self._rooms(need, None)), count if need.apart else None
             there = sum(min(room, each or room) * kind.count for _, kind, room in rooms)
-            placement._take(need, rooms, min(there, pieces[index]), most=each)
+            self._take(need, rooms, min(there, pieces[index]), most=each)
             pieces[index] = max(pieces[index] - there, 1)
         return tuple(pieces)
 
     def _put_together(self, need: Need, count: int) -> int:
         """Place up to `count` tasks, each inside one group, group after group in the order of their first hosts."""
         done = 0
-        for group in self._groups:
+        for group in self._state.groups:
             done += self._put(need, count - done, group)
             if done == count:
                 break
@@ -258,6 +276,5 @@ class OpenPlacement:
             self._opened.add(after)
 
 
-_NOTHING = Host("", {})
 _Room = tuple[int, Kind, int]
 """Hosts, by number among the fresh or the opened ones, and how many visits each of them can take."""

@@ -16,7 +16,8 @@ from autoscaler.core.limits.limits import Usage, room_for
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.needs import Want
-from autoscaler.core.placement.placement import OpenPlacement, Placement, as_shares, place
+from autoscaler.core.placement.placed import Placement
+from autoscaler.core.placement.placement import OpenPlacement, as_shares, place
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.scale_down.floors import Floor
 from autoscaler.core.workers.worker_state import WorkerState

@@ -128,7 +128,7 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, swapped_out: Se
     others = (*_others(context, soon), *context.supply.coming)
     hosts = (*others, *workers.values())
     empty = OpenPlacement(hosts)
-    stuck = [at for at in waiting if not empty.copy().place(((context.wanted[at].demand, 1),)).complete]
+    stuck = [at for at in waiting if not empty.takes(context.wanted[at].demand)]
     if not stuck:
         return None
     options, _ = launch_context.offers(array, usage)

@@ -12,7 +12,8 @@ from autoscaler.core.capacity.offers import LaunchOffer
 from autoscaler.core.limits.limits import Usage
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.placement.needs import Want
-from autoscaler.core.placement.placement import PLENTY, OpenPlacement, Placement
+from autoscaler.core.placement.placed import Placement
+from autoscaler.core.placement.placement import PLENTY, OpenPlacement
 
 LEAST_CORES = 16
 """A machine of up to so many cores is never too large: with smaller ones more launches are needed, and the price

@@ -1,0 +1,115 @@
+"""What came of placements, to be used again: equal demands on equal hosts get the same places.
+
+A pass places the same demands on the same hosts several times, and the next pass does so once more unless jobs or hosts
+have changed. Only contents are compared, never when or by whom something was placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.kinds import Kind, grouped
+from autoscaler.core.placement.needs import Want
+from autoscaler.core.placement.scarcity import OpenedHosts, Weights
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+FEW = 16
+"""Demands × kinds of hosts up to which placing them again costs less than to look for what came of it."""
+MOST_ABLE = 65_536
+"""For how many needs a state remembers whether a task fits."""
+MOST_STATES, MOST_RESULTS = 12, 24
+"""How many supplies are remembered, and how many results of each kind from one state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The result. `placed` and `unmet` are parallel to the demands, in tasks."""
+
+    placed: tuple[int, ...]
+    unmet: tuple[int, ...]
+    used: frozenset[str]
+    """Hosts that got something."""
+    new_used: int = 0
+    """How many of the new hosts got something."""
+
+    @property
+    def complete(self) -> bool:
+        return not any(self.unmet)
+
+
+class LastValues(Generic[Key, Value]):
+    """Values of a pure function for its last few arguments, which are compared by their contents."""
+
+    def __init__(self, most: int = MOST_RESULTS) -> None:
+        self._most = most
+        self._known: list[tuple[Key, Value]] = []
+        """The newest last."""
+
+    def of(self, key: Key) -> Value | None:
+        known = self._known
+        for at in range(len(known) - 1, -1, -1):
+            if known[at][0] == key:
+                if at < len(known) - 1:
+                    known.append(known.pop(at))
+                return known[-1][1]
+        return None
+
+    def keep(self, key: Key, value: Value) -> None:
+        if len(self._known) >= self._most:
+            del self._known[0]
+        self._known.append((key, value))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Hosts and what they have left, and what came of placing demands on them. Placements share it, so it is never
+    changed, but for what is remembered.
+    """
+
+    fresh: dict[int, Kind]
+    """Hosts that got nothing yet, by number, in the given order."""
+    opened: OpenedHosts
+    groups: dict[str, None]
+    weights: Weights
+    placed: LastValues[tuple[Want, ...], tuple[Placement, State]] = field(default_factory=LastValues)
+    """By demands: their places, and the state afterwards."""
+    pieces: LastValues[tuple[Want, ...], tuple[int, ...]] = field(default_factory=LastValues)
+    """By unmet demands: for how many of their pieces there is no room."""
+    grown: LastValues[Kind, State] = field(default_factory=LastValues)
+    """By new hosts: the state with these."""
+    able: dict[int, bool] = field(default_factory=dict)
+    """By number of a need: whether one such task fits."""
+
+    @property
+    def size(self) -> int:
+        """Kinds of hosts."""
+        return len(self.fresh) + len(self.opened.kinds)
+
+    def with_new(self, kind: Kind) -> State:
+        """The same hosts, and these after all others."""
+        known = self.grown.of(kind)
+        if known is None:
+            fresh = {**self.fresh, max(self.fresh, default=-1) + 1: kind}
+            groups = {**self.groups, kind.group: None} if kind.group else self.groups
+            known = State(fresh, self.opened, groups, self.weights)
+            self.grown.keep(kind, known)
+        return known
+
+
+_STATES = LastValues[tuple[Kind, ...], State](MOST_STATES)
+
+
+def state_of(hosts: Sequence[Host]) -> State:
+    """Nothing is placed on these hosts yet."""
+    kinds = tuple(kind for kind in grouped(hosts) if not kind.full)
+    known = _STATES.of(kinds)
+    if known is None:
+        groups = dict.fromkeys(kind.group for kind in kinds if kind.group)
+        known = State(dict(enumerate(kinds)), OpenedHosts(), groups, {})
+        _STATES.keep(kinds, known)
+    return known
