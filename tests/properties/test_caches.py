@@ -132,6 +132,7 @@ def decided(outputs: Outputs, known: Mapping[int, JobDetail], memory: Memory, no
 
 def forget(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(demand, "_LAST", LastValue())
+    patched.setattr(demand, "_READER", LastValue())
     patched.setattr(eligibility, "_WHOLE", PerCategory())
     patched.setattr(screening, "_FINE", PerCategory())
 

@@ -15,8 +15,8 @@ from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.placement import kinds, placed
 from autoscaler.core.plan import plan
-from autoscaler.core.readable import screening
-from autoscaler.core.readable.remembered import PerObject
+from autoscaler.core.readable import bare_cluster, screening
+from autoscaler.core.readable.remembered import LastValue, PerObject
 from autoscaler.core.replace import swap_context
 from autoscaler.core.scale_down import scale_down
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -47,9 +47,10 @@ CHANGES = (
 
 def anew(seen: Snapshot) -> Plan:
     """The plan without anything of an earlier pass."""
-    kept = (observed._SETTLED, scale_down._BUSY, supply._FREE, swap_context._EMPTIED, demand._WITHOUT_LOADS)
+    kept = (observed._SETTLED, scale_down._BUSY, supply._FREE, swap_context._EMPTIED, bare_cluster._WITHOUT_LOADS)
     observed._SETTLED, scale_down._BUSY = SettledWorkers(), scale_down._BusyWorkers()
-    supply._FREE, swap_context._EMPTIED, demand._WITHOUT_LOADS = PerObject(), PerObject(), PerObject()
+    supply._FREE, swap_context._EMPTIED, bare_cluster._WITHOUT_LOADS = PerObject(), PerObject(), PerObject()
+    reader, demand._READER = demand._READER, LastValue()
     fine = screening._FINE_HOSTS, screening._FINE_WORKERS
     screening._FINE_HOSTS, screening._FINE_WORKERS = PerObject(), PerObject()
     kept_kinds, kept_rooms = dict(kinds._KINDS), dict(kinds._ROOMS)
@@ -59,13 +60,13 @@ def anew(seen: Snapshot) -> Plan:
     try:
         return plan(seen)
     finally:
-        observed._SETTLED, scale_down._BUSY, supply._FREE, swap_context._EMPTIED, demand._WITHOUT_LOADS = kept
+        observed._SETTLED, scale_down._BUSY, supply._FREE, swap_context._EMPTIED, bare_cluster._WITHOUT_LOADS = kept
         screening._FINE_HOSTS, screening._FINE_WORKERS = fine
         kinds._KINDS.clear()
         kinds._KINDS.update(kept_kinds)
         kinds._ROOMS.clear()
         kinds._ROOMS.update(kept_rooms)
-        placed._STATES = kept_places
+        placed._STATES, demand._READER = kept_places, reader
 
 
 def changed(seen: Snapshot, made: Plan, change: str, at: int, passed: float) -> Snapshot:

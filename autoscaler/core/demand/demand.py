@@ -14,11 +14,11 @@ from types import MappingProxyType
 from autoscaler.core.demand import access
 from autoscaler.core.demand.constraint_demand import ConstraintDemand, Entries
 from autoscaler.core.demand.eligibility import CategoryPart, judge, submitted_ahead
-from autoscaler.core.demand.job_requests import ANY_TIME, ReadRequest, RequestReader
+from autoscaler.core.demand.job_requests import ANY_TIME, MOST_REQUESTS, ReadRequest, RequestReader
 from autoscaler.core.demand.owners import owner_of
 from autoscaler.core.demand.shared_limits import Place, SharedLimits
 from autoscaler.core.demand.unstarted import kept_from_hosts
-from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobDetail, JobRequest
+from autoscaler.core.model.cluster import Cluster, JobDetail, JobRequest
 from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.memory import Memory
@@ -26,7 +26,8 @@ from autoscaler.core.model.reasons import Reason
 from autoscaler.core.placement.needs import hardest_first, requested_amounts
 from autoscaler.core.placement.queue_instances import forced_in
 from autoscaler.core.policy import Policy
-from autoscaler.core.readable.remembered import LastValue, PerObject
+from autoscaler.core.readable.bare_cluster import without_jobs, without_loads
+from autoscaler.core.readable.remembered import LastValue
 from autoscaler.core.rights.barred import NOBODY_BARRED, Barred
 from autoscaler.core.rights.open_hours import OpenHours
 
@@ -89,7 +90,7 @@ def read_demand(
     start nothing now, and why; `hours`: when calendars let jobs start.
     """
     inputs = _Inputs(
-        _without_loads(cluster),
+        without_loads(cluster),
         Memory(details=memory.details, able_since=memory.able_since, unable=memory.unable, unstarted=memory.unstarted),
         policy,
         our_hosts,
@@ -121,19 +122,6 @@ class _Inputs:
     hours: OpenHours
     ahead: bool
     """Whether jobs were submitted later than now."""
-
-
-_WITHOUT_LOADS = PerObject[ExecutionHost, ExecutionHost]()
-
-
-def _without_load(host: ExecutionHost) -> ExecutionHost:
-    return ExecutionHost(host.name, host.instances, access=host.access)
-
-
-def _without_loads(cluster: Cluster) -> Cluster:
-    _WITHOUT_LOADS.turn()
-    hosts = tuple(_WITHOUT_LOADS.of(host.name, host, _without_load) for host in cluster.hosts)
-    return replace(cluster, hosts=hosts, set_aside=())
 
 
 @dataclass(slots=True)
@@ -227,7 +215,7 @@ class _Admission:
         self.merged: dict[_Key, list[CategoryPart]] = {}
         self.withheld: dict[_Key, Reason] = {}
         self.uncounted: list[CategoryPart] = []
-        self._reader = RequestReader(cluster, policy, inputs.our_hosts, inputs.closed, hours=inputs.hours)
+        self._reader = _reader_of(inputs)
         self._budgets = SharedLimits(cluster, policy, details)
         self._served: dict[object, _Served] = {}
 
@@ -278,11 +266,23 @@ class _Admission:
             )
         known = self._served.get(key)
         if known is None:
-            answer = self._reader.read(ask)
+            answer = self._reader.remembered(ask)
             if not isinstance(answer, Reason):
                 answer = self.rules.ask(answer, entries, array=ask.array)
             known = self._served[key] = _Served(answer)
         return known
+
+
+_READER = LastValue[RequestReader]()
+
+
+def _reader_of(inputs: _Inputs) -> RequestReader:
+    """The one of the last pass while the configuration stays: requests that it has read it need not read again."""
+    key = without_jobs(inputs.cluster), inputs.policy, inputs.our_hosts, inputs.closed
+    reader = _READER.value_of((key, inputs.hours), lambda: RequestReader(*key, hours=inputs.hours))
+    if reader.remembered.cache_info().currsize >= MOST_REQUESTS:
+        _READER.forget()
+    return reader
 
 
 @dataclass(slots=True)

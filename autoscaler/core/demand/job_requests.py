@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 
 from autoscaler.core.demand.alike import QUEUE_LIMITS, alike_in
@@ -33,6 +34,8 @@ _OF_EVERY_QUEUE = QUEUE_LIMITS | _QUEUE_ATTRIBUTES | {HOSTNAME}
 """Complexes that every queue instance has a value of."""
 _OF_GLOBAL_HOST = " of the global host"
 ANY_TIME = OpenHours()
+MOST_REQUESTS = 65_536
+"""So many requests a reader remembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ class RequestReader:
             **{queue.name: Queue(queue.name, (), 0) for queue in policy.queues},
             **(cluster.pools or cluster.queues),
         }
+        self.remembered = lru_cache(MOST_REQUESTS)(self.read)
         self.alike = alike_in(cluster.complexes, self._queues, cluster.quotas, RUN_TIMES if hours else frozenset())
         """Requests by what makes a difference to `read`, except who asks."""
         self._unread = frozenset(queue.name for queue in policy.queues) - cluster.queues.keys()
