@@ -7,12 +7,13 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.capacity import supply
+from autoscaler.core.capacity import max_capacity, supply
 from autoscaler.core.demand import demand
 from autoscaler.core.model.cluster import ExecutionHost, HostJob
 from autoscaler.core.model.fleet import Interruption, MachineState
 from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.outcome import own_growth
 from autoscaler.core.placement import kinds, placed
 from autoscaler.core.plan import plan
 from autoscaler.core.readable import bare_cluster, screening
@@ -50,7 +51,10 @@ def anew(seen: Snapshot) -> Plan:
     kept = (observed._SETTLED, scale_down._BUSY, supply._FREE, swap_context._EMPTIED, bare_cluster._WITHOUT_LOADS)
     observed._SETTLED, scale_down._BUSY = SettledWorkers(), scale_down._BusyWorkers()
     supply._FREE, swap_context._EMPTIED, bare_cluster._WITHOUT_LOADS = PerObject(), PerObject(), PerObject()
-    reader, demand._READER = demand._READER, LastValue()
+    lasts = (demand, "_READER"), (max_capacity, "_LAST"), (own_growth, "_LAST")
+    kept_lasts = [getattr(module, name) for module, name in lasts]
+    for module, name in lasts:
+        setattr(module, name, LastValue())
     fine = screening._FINE_HOSTS, screening._FINE_WORKERS
     screening._FINE_HOSTS, screening._FINE_WORKERS = PerObject(), PerObject()
     kept_kinds, kept_rooms = dict(kinds._KINDS), dict(kinds._ROOMS)
@@ -66,7 +70,9 @@ def anew(seen: Snapshot) -> Plan:
         kinds._KINDS.update(kept_kinds)
         kinds._ROOMS.clear()
         kinds._ROOMS.update(kept_rooms)
-        placed._STATES, demand._READER = kept_places, reader
+        placed._STATES = kept_places
+        for (module, name), kept_last in zip(lasts, kept_lasts, strict=True):
+            setattr(module, name, kept_last)
 
 
 def changed(seen: Snapshot, made: Plan, change: str, at: int, passed: float) -> Snapshot:

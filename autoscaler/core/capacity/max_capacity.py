@@ -27,6 +27,7 @@ from autoscaler.core.placement.master_queues import MASTER
 from autoscaler.core.placement.needs import requested_amounts
 from autoscaler.core.placement.placement import PLENTY, OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.readable.remembered import LastValue
 from autoscaler.core.requests.instance_types import allowed_types
 
 
@@ -39,6 +40,9 @@ class _Best:
     kinds: tuple[tuple[NodeArrayPolicy, Bucket], ...] = ()
     """Node array and bucket of each of these, in the same order."""
     nothing: Reason | None = None
+
+
+MOST_DEMANDS = 65_536
 
 
 class MaxCapacity:
@@ -54,10 +58,20 @@ class MaxCapacity:
         self._buckets = buckets
         self._best = {array.queue: _best(array, buckets, complexes) for array in self._arrays}
 
+        self._refusals: dict[tuple[Demand, tuple[str, ...]], Reason | None] = {}
+
     def refusal(self, wanted: CategoryDemand) -> Reason | None:
         """Why no allowed number of any allowed type could serve this demand, with all persistent hosts empty; None: one
         could.
         """
+        key = wanted.demand, wanted.launches
+        if key not in self._refusals:
+            if len(self._refusals) >= MOST_DEMANDS:
+                self._refusals.clear()
+            self._refusals[key] = self._refusal(wanted)
+        return self._refusals[key]
+
+    def _refusal(self, wanted: CategoryDemand) -> Reason | None:
         known = self._best if self._rules is None or not wanted.demand.together else self._in_groups
         arrays = [known[queue] for queue in wanted.launches if queue in known]
         best = [entry for array in arrays for entry in array.workers]
@@ -158,6 +172,17 @@ class MaxCapacity:
         if OpenPlacement().with_new(host, most).takes(demand):
             return True
         return not demand.one_host and OpenPlacement(self._persistent).with_new(host, most).takes(demand)
+
+
+_LAST = LastValue[MaxCapacity]()
+
+
+def max_capacity(
+    policy: Policy, buckets: Sequence[Bucket], persistent: Sequence[Host], complexes: Mapping[str, Complex]
+) -> MaxCapacity:
+    """The one of the last pass, if all that it depends on is the same."""
+    arguments = policy, tuple(buckets), tuple(persistent), complexes
+    return _LAST.value_of(arguments, lambda: MaxCapacity(*arguments))
 
 
 _NAMING = "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_"

@@ -15,7 +15,7 @@ from autoscaler.core.actions import Enable
 from autoscaler.core.capacity.alarms import Delayed, delayed
 from autoscaler.core.capacity.closed_queues import Closed, closed_queues
 from autoscaler.core.capacity.forecast import Forecast, make_forecast
-from autoscaler.core.capacity.max_capacity import MaxCapacity
+from autoscaler.core.capacity.max_capacity import max_capacity
 from autoscaler.core.capacity.placement_groups import group_ids
 from autoscaler.core.capacity.reported_values import learn_reported
 from autoscaler.core.capacity.supply import Supply, SupplyContext, supply_of, usage_of
@@ -197,7 +197,7 @@ class Facts:
                 reported=self.reported,
             )
         )
-        most = MaxCapacity(self.policy, self.snapshot.fleet.buckets, supply.persistent_emptied, cluster.complexes)
+        most = max_capacity(self.policy, self.snapshot.fleet.buckets, supply.persistent_emptied, cluster.complexes)
         groups = {worker.name: worker.worker.group_id or "" for worker in observed.workers if worker.name}
         before = before_dispatch(cluster, self.demand.wanted, names, groups)
         draining = (worker for worker in observed.workers if worker.draining)

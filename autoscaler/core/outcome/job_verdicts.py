@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 
 from autoscaler.core.capacity.forecast import PlacementResult
 from autoscaler.core.demand.demand import PendingDemand
@@ -115,8 +115,15 @@ def _reasons_of(
     growth = _growth_for(want, policy, context, context.held_back.get(position))
     delay = next((context.later[pool] for pool in sorted(want.demand.pools) if pool in context.later), None)
 
-    @cache
+    known: dict[tuple[int, int, int, int], Reason] = {}
+
     def reason_of(now: int, coming: int, unmet: int, jobs: int) -> Reason:
+        key = now, coming, unmet, jobs
+        if key not in known:
+            known[key] = made(*key)
+        return known[key]
+
+    def made(now: int, coming: int, unmet: int, jobs: int) -> Reason:
         reason = growth(now, coming, unmet, jobs) if unmet else _without_growth(coming, jobs)
         if reason.code is Code.WAITS_FOR_COMING and (at := context.expected_at(want.demand.pools)) is not None:
             reason = because(Code.WAITS_FOR_COMING, tasks=coming, alike=_alike(jobs), expected_at=at)

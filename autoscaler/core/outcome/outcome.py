@@ -18,7 +18,7 @@ from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.due import next_due
 from autoscaler.core.outcome.job_verdicts import VerdictContext, job_verdicts
 from autoscaler.core.outcome.next_memory import next_memory
-from autoscaler.core.outcome.own_growth import OwnGrowth
+from autoscaler.core.outcome.own_growth import own_growth
 from autoscaler.core.outcome.starving import starving
 from autoscaler.core.outcome.unstarted_jobs import unstarted_jobs, unstarted_reasons
 from autoscaler.core.outcome.waiting_notes import Waiting, tell_waiting
@@ -104,7 +104,7 @@ def _verdict_context(
         held_back=launches.held_back,
         unstarted=unstarted_reasons(facts, memory_of_unstarted),
         unhelped=decided.protection.unhelped_reasons(demands, facts.policy),
-        own=OwnGrowth(facts.policy, snapshot.fleet.buckets, launches.buckets, snapshot.cluster.complexes).of,
+        own=own_growth(facts.policy, snapshot.fleet.buckets, launches.buckets, snapshot.cluster.complexes).of,
         expected_at=cache(decided.supply.expected_at),
         starving=cache(
             lambda: starving(demands, decided.forecast.results, facts.observed, snapshot.cluster, facts.demand.names)

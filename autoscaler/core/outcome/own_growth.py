@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.model.cluster import Complex
-from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.fleet import Bucket, BucketKey
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import host_values_of
 from autoscaler.core.placement.placement import takes_part
 from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.readable.remembered import LastValue
 from autoscaler.core.snapshot import BucketVerdict
 
 _WHOLE_QUEUE = frozenset({Code.DEMAND, Code.NOTHING_TO_LAUNCH})
@@ -24,11 +25,12 @@ _WHOLE_QUEUE = frozenset({Code.DEMAND, Code.NOTHING_TO_LAUNCH})
 _SOON = frozenset({Code.BUCKET_CHOSEN, Code.BUCKET_NOT_PREFERRED, Code.CAPPED})
 """Verdicts on offers that could be launched for it now or next: what holds for the queue holds for it, too."""
 _NEVER = frozenset({Code.BUCKET_NOT_ALLOWED, Code.BUCKET_TOO_SMALL, Code.BUCKET_AGAINST_RULES})
+MOST_DEMANDS = 65_536
 
 
 @dataclass(slots=True)
 class OwnGrowth:
-    """Remembers the hosts that it made for one plan."""
+    """Remembers the hosts that it made, and which of them a demand could use."""
 
     policy: Policy
     buckets: Sequence[Bucket]
@@ -37,21 +39,35 @@ class OwnGrowth:
     complexes: Mapping[str, Complex]
     _hosts: dict[str, tuple[tuple[Host, Reason], ...]] = field(default_factory=dict)
     """By node array: a new worker of each bucket that was judged, and the verdict."""
+    _against: dict[tuple[Demand, str], tuple[NodeArrayPolicy, Reason] | None] = field(default_factory=dict)
+    """By demand and queue, as `_first_against` finds it."""
 
     def of(self, want: CategoryDemand, queue: str, found: Reason) -> Reason:
         """`found`: what the queue launches, or why nothing. The reason for this demand."""
         if found.code not in _WHOLE_QUEUE or want.demand.together:
             return found
-        first: Reason | None = None
+        key = want.demand, queue
+        if key not in self._against:
+            if len(self._against) >= MOST_DEMANDS:
+                self._against.clear()
+            self._against[key] = self._first_against(want.demand, queue)
+        against = self._against[key]
+        return found if against is None else _nothing(against[0], found, against[1])
+
+    def _first_against(self, demand: Demand, queue: str) -> tuple[NodeArrayPolicy, Reason] | None:
+        """The first verdict on a bucket that could run it, with its array; None: some such bucket could be launched now
+        or next, or there is none.
+        """
+        first: tuple[NodeArrayPolicy, Reason] | None = None
         for array in self.policy.node_arrays:
             if array.queue != queue or array.extends is not None:
                 continue
             for host, verdict in self._judged(array):
-                if takes_part(want.demand, host):
+                if takes_part(demand, host):
                     if verdict.code in _SOON:
-                        return found
-                    first = first or _nothing(array, found, verdict)
-        return found if first is None else first
+                        return None
+                    first = first or (array, verdict)
+        return first
 
     def _judged(self, array: NodeArrayPolicy) -> tuple[tuple[Host, Reason], ...]:
         """The offers that could be launched first, so that most demands need one look."""
@@ -69,6 +85,17 @@ class OwnGrowth:
             found.sort(key=lambda each: each[1].code not in _SOON)
             self._hosts[array.name] = tuple(found)
         return self._hosts[array.name]
+
+
+_LAST = LastValue[OwnGrowth]()
+
+
+def own_growth(
+    policy: Policy, buckets: Sequence[Bucket], verdicts: Sequence[BucketVerdict], complexes: Mapping[str, Complex]
+) -> OwnGrowth:
+    """The one of the last pass, if the verdicts on buckets are the same."""
+    arguments = policy, tuple(buckets), tuple(verdicts), complexes
+    return _LAST.value_of(arguments, lambda: OwnGrowth(*arguments))
 
 
 def _hopeful(verdict: BucketVerdict) -> int:

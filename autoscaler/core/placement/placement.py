@@ -32,7 +32,7 @@ def place(demands: Sequence[Want], hosts: Sequence[Host], new: Host | None = Non
 def takes_part(demand: Demand, host: Host) -> bool:
     """Whether one visit of such a task finds room on this host alone."""
     need = need_of(demand)
-    return need is not None and kind_of(host, (host.name,)).room(need) > 0
+    return need is not None and kind_of(host, (host.name,)).room_for(need) > 0
 
 
 def as_shares(demands: Sequence[Want]) -> tuple[Want, ...]:
