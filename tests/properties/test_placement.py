@@ -112,7 +112,7 @@ def test_what_is_remembered_is_what_placing_anew_finds(
 
     def found(*, remembered: bool) -> list[object]:
         if not remembered:
-            placed._STATES = placed.LastValues(placed.MOST_STATES)
+            placed._STATES, placed._SUPPLIES = placed.LastValues(), placed.LastValues()
         first, results = OpenPlacement(as_hosts(parts)), list[object]()
         for own, count, wanted in steps:
             grown = first if own else first.with_new(as_hosts([new])[0], count)

@@ -51,26 +51,28 @@ def anew(seen: Snapshot) -> Plan:
     kept = (observed._SETTLED, scale_down._BUSY, supply._FREE, swap_context._EMPTIED, bare_cluster._WITHOUT_LOADS)
     observed._SETTLED, scale_down._BUSY = SettledWorkers(), scale_down._BusyWorkers()
     supply._FREE, swap_context._EMPTIED, bare_cluster._WITHOUT_LOADS = PerObject(), PerObject(), PerObject()
-    lasts = (demand, "_READER"), (max_capacity, "_LAST"), (own_growth, "_LAST")
+    lasts = (swap_context, "_BOOT_TIMES"), (demand, "_READER"), (max_capacity, "_LAST"), (own_growth, "_LAST")
     kept_lasts = [getattr(module, name) for module, name in lasts]
     for module, name in lasts:
         setattr(module, name, LastValue())
-    fine = screening._FINE_HOSTS, screening._FINE_WORKERS
+    fine = screening._FINE_HOSTS, screening._FINE_WORKERS, screening._SOUND_HOSTS, screening._FINE_NOTES
     screening._FINE_HOSTS, screening._FINE_WORKERS = PerObject(), PerObject()
+    screening._SOUND_HOSTS, screening._FINE_NOTES = PerObject(), PerObject()
     kept_kinds, kept_rooms = dict(kinds._KINDS), dict(kinds._ROOMS)
     kinds._KINDS.clear()
     kinds._ROOMS.clear()
-    kept_places, placed._STATES = placed._STATES, placed.LastValues(placed.MOST_STATES)
+    kept_places = placed._STATES, placed._SUPPLIES
+    placed._STATES, placed._SUPPLIES = placed.LastValues(), placed.LastValues()
     try:
         return plan(seen)
     finally:
         observed._SETTLED, scale_down._BUSY, supply._FREE, swap_context._EMPTIED, bare_cluster._WITHOUT_LOADS = kept
-        screening._FINE_HOSTS, screening._FINE_WORKERS = fine
+        screening._FINE_HOSTS, screening._FINE_WORKERS, screening._SOUND_HOSTS, screening._FINE_NOTES = fine
         kinds._KINDS.clear()
         kinds._KINDS.update(kept_kinds)
         kinds._ROOMS.clear()
         kinds._ROOMS.update(kept_rooms)
-        placed._STATES = kept_places
+        placed._STATES, placed._SUPPLIES = kept_places
         for (module, name), kept_last in zip(lasts, kept_lasts, strict=True):
             setattr(module, name, kept_last)
 

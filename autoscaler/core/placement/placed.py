@@ -102,14 +102,20 @@ class State:
 
 
 _STATES = LastValues[tuple[Kind, ...], State](MOST_STATES)
+_SUPPLIES = LastValues[tuple[Host, ...], State](MOST_STATES)
 
 
 def state_of(hosts: Sequence[Host]) -> State:
     """Nothing is placed on these hosts yet."""
+    given = tuple(hosts)
+    last = _SUPPLIES.of(given)
+    if last is not None:
+        return last
     kinds = tuple(kind for kind in grouped(hosts) if not kind.full)
     known = _STATES.of(kinds)
     if known is None:
         groups = dict.fromkeys(kind.group for kind in kinds if kind.group)
         known = State(dict(enumerate(kinds)), OpenedHosts(), groups, {})
         _STATES.keep(kinds, known)
+    _SUPPLIES.keep(given, known)
     return known

@@ -18,7 +18,7 @@ from autoscaler.core.model.complexes import TOO_MUCH, by_any_name, task_count
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, Order, Worker
 from autoscaler.core.model.host_limits import is_dynamic
-from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.memory import Memory, WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import Requests
 from autoscaler.core.readable.numbers import LAST, all_times, fault, mended, odd_numbers, shown, times
@@ -180,7 +180,12 @@ def _odd_values(cluster: Cluster) -> Iterator[Reason]:
     """Values of hosts, queues and quotas that their complexes cannot have: they neither offer nor limit anything."""
     complexes = by_any_name(cluster.complexes)
     places: list[tuple[str, Mapping[str, str]]] = [("the global host", cluster.global_consumables)]
-    places += [(f"host {host.name}", {**host.consumables, **host.fixed}) for host in cluster.hosts]
+    _SOUND_HOSTS.turn(cluster.complexes)
+    places += [
+        (f"host {host.name}", {**host.consumables, **host.fixed})
+        for host in cluster.hosts
+        if not _SOUND_HOSTS.of(host.name, host, lambda each: _is_sound(each, complexes))
+    ]
     places += [(f"queue {queue.name}", {**queue.complex_values, **queue.limits}) for queue in cluster.queues.values()]
     places += [(f"quota {quota.name}", rule.limits) for quota in cluster.quotas for rule in quota.rules]
     for what, values in places:
@@ -190,6 +195,15 @@ def _odd_values(cluster: Cluster) -> Iterator[Reason]:
             why = fault_of_offer(entry, text) if entry is not None and counts else None
             if why is not None:
                 yield because(Code.CANNOT_BE_READ, what=what, value=f"{name}={text[:60]}", why=why)
+
+
+_SOUND_HOSTS = PerObject[ExecutionHost, bool]()
+
+
+def _is_sound(host: ExecutionHost, complexes: Mapping[str, Complex]) -> bool:
+    """Whether its complexes can have all of its values."""
+    given = ((complexes.get(name), text) for name, text in {**host.consumables, **host.fixed}.items())
+    return all(entry is None or fault_of_offer(entry, text) is None for entry, text in given)
 
 
 # -- the provider --------------------------------------------------------------------------------------------------
@@ -303,7 +317,7 @@ def _memory(memory: Memory, now: float, faults: list[Reason]) -> Memory:
         }
     return replace(
         mended(memory, "the memory", now, faults),
-        workers=_all(memory.workers, "memory of worker", now, faults),
+        workers=_notes(memory.workers, now, faults),
         details=_all(memory.details, "memory of job", now, faults),
         unsatisfiable_jobs=_all(memory.unsatisfiable_jobs, "memory of job", now, faults),
         held_back=_all(memory.held_back, "memory of job", now, faults),
@@ -313,6 +327,19 @@ def _memory(memory: Memory, now: float, faults: list[Reason]) -> Memory:
         silent_since=silent_since,
         **counted,
     )
+
+
+_FINE_NOTES = PerObject[WorkerNote, bool]()
+
+
+def _notes(notes: Mapping[str, WorkerNote], now: float, faults: list[Reason]) -> Mapping[str, WorkerNote]:
+    _FINE_NOTES.turn()
+    odd = {
+        worker_id: note
+        for worker_id, note in notes.items()
+        if not _FINE_NOTES.of(worker_id, note, lambda each: not odd_numbers(each))
+    }
+    return {**notes, **_all(odd, "memory of worker", now, faults)} if odd else notes
 
 
 def _evidence(evidence: Evidence, now: float, faults: list[Reason]) -> Evidence:

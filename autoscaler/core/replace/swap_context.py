@@ -20,7 +20,7 @@ from autoscaler.core.placement.hosts import emptied_host, host_values_of
 from autoscaler.core.placement.needs import Want
 from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy
-from autoscaler.core.readable.remembered import PerObject
+from autoscaler.core.readable.remembered import LastValue, PerObject
 from autoscaler.core.replace.change import ArrayState, Readiness, ReplacedWorker
 from autoscaler.core.replace.free_soon import empty_at, freed_host
 from autoscaler.core.scale_down.floors import Floor
@@ -63,12 +63,31 @@ def boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float:
 
 def seen_boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float | None:
     """The longest time from the creation of a worker of this array to its first load report; None: none is known."""
-    taken = [
-        worker.note.joined_at - worker.worker.created_at
-        for worker in observed.workers
-        if worker.array == array and worker.note.joined_at is not None
-    ]
-    return max((time for time in taken if 0 < time <= array.boot_timeout), default=None)
+    times = _BOOT_TIMES.value_of(observed.workers, lambda: _boot_times(observed.workers))
+    return next((time for known, time in times if known == array), None)
+
+
+_BOOT_TIMES = LastValue[list[tuple[NodeArrayPolicy, float]]]()
+
+
+def _boot_times(workers: Sequence[WorkerState]) -> list[tuple[NodeArrayPolicy, float]]:
+    """By node array of which a boot was seen."""
+    found: list[tuple[NodeArrayPolicy, float]] = []
+    for array in _arrays_of(workers):
+        mine = (worker for worker in workers if worker.array is array or worker.array == array)
+        taken = [w.note.joined_at - w.worker.created_at for w in mine if w.note.joined_at is not None]
+        longest = max((time for time in taken if 0 < time <= array.boot_timeout), default=None)
+        found += [] if longest is None else [(array, longest)]
+    return found
+
+
+def _arrays_of(workers: Sequence[WorkerState]) -> list[NodeArrayPolicy]:
+    found: list[NodeArrayPolicy] = []
+    for worker in workers:
+        array = worker.array
+        if array is not None and not any(array is known for known in found) and array not in found:
+            found.append(array)
+    return found
 
 
 def replaceable_workers(
