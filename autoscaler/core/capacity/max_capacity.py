@@ -64,12 +64,12 @@ class MaxCapacity:
         """Why no allowed number of any allowed type could serve this demand, with all persistent hosts empty; None: one
         could.
         """
-        key = wanted.demand, wanted.launches
-        if key not in self._refusals:
-            if len(self._refusals) >= MOST_DEMANDS:
-                self._refusals.clear()
-            self._refusals[key] = self._refusal(wanted)
-        return self._refusals[key]
+        key, known = (wanted.demand, wanted.launches), self._refusals
+        if key not in known:
+            if len(known) >= MOST_DEMANDS:
+                known = self._refusals = {}
+            known[key] = self._refusal(wanted)
+        return known[key]
 
     def _refusal(self, wanted: CategoryDemand) -> Reason | None:
         known = self._best if self._rules is None or not wanted.demand.together else self._in_groups

@@ -46,12 +46,12 @@ class OwnGrowth:
         """`found`: what the queue launches, or why nothing. The reason for this demand."""
         if found.code not in _WHOLE_QUEUE or want.demand.together:
             return found
-        key = want.demand, queue
-        if key not in self._against:
-            if len(self._against) >= MOST_DEMANDS:
-                self._against.clear()
-            self._against[key] = self._first_against(want.demand, queue)
-        against = self._against[key]
+        key, known = (want.demand, queue), self._against
+        if key not in known:
+            if len(known) >= MOST_DEMANDS:
+                known = self._against = {}
+            known[key] = self._first_against(want.demand, queue)
+        against = known[key]
         return found if against is None else _nothing(against[0], found, against[1])
 
     def _first_against(self, demand: Demand, queue: str) -> tuple[NodeArrayPolicy, Reason] | None:

@@ -22,8 +22,8 @@ FEW = 16
 """Demands × kinds of hosts up to which placing them again costs less than to look for what came of it."""
 MOST_ABLE = 65_536
 """For how many needs a state remembers whether a task fits."""
-MOST_STATES, MOST_RESULTS = 12, 24
-"""How many supplies are remembered, and how many results of each kind from one state."""
+MOST_STATES, MOST_RESULTS, MOST_GROWN = 12, 6, 24
+"""How many supplies are remembered, and how many results and states with new hosts from one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +47,20 @@ class LastValues(Generic[Key, Value]):
 
     def __init__(self, most: int = MOST_RESULTS) -> None:
         self._most = most
-        self._known: list[tuple[Key, Value]] = []
-        """The newest last."""
+        self._known: tuple[tuple[Key, Value], ...] = ()
+        """The one that was used last is the last. Replaced as a whole: another thread may plan at the same time."""
 
     def of(self, key: Key) -> Value | None:
         known = self._known
-        for at in range(len(known) - 1, -1, -1):
-            if known[at][0] == key:
-                if at < len(known) - 1:
-                    known.append(known.pop(at))
-                return known[-1][1]
+        for entry in reversed(known):
+            if entry[0] == key:
+                if entry is not known[-1]:
+                    self._known = (*(other for other in known if other is not entry), entry)
+                return entry[1]
         return None
 
     def keep(self, key: Key, value: Value) -> None:
-        if len(self._known) >= self._most:
-            del self._known[0]
-        self._known.append((key, value))
+        self._known = (*self._known[-self._most + 1 :], (key, value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class State:
     """By demands: their places, and the state afterwards."""
     pieces: LastValues[tuple[Want, ...], tuple[int, ...]] = field(default_factory=LastValues)
     """By unmet demands: for how many of their pieces there is no room."""
-    grown: LastValues[Kind, State] = field(default_factory=LastValues)
+    grown: LastValues[Kind, State] = field(default_factory=lambda: LastValues(MOST_GROWN))
     """By new hosts: the state with these."""
     able: dict[int, bool] = field(default_factory=dict)
     """By number of a need: whether one such task fits."""

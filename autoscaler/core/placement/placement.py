@@ -125,12 +125,13 @@ class OpenPlacement:
         need, able = need_of(demand), self._state.able
         if need is None:
             return False
-        if need.number not in able:
+        found = able.get(need.number)
+        if found is None:
             if len(able) >= MOST_ABLE:
                 able.clear()
             placement = OpenPlacement(state=self._state)
-            able[need.number] = placement._place(((demand, 1),)).complete
-        return able[need.number]
+            found = able[need.number] = placement._place(((demand, 1),)).complete
+        return found
 
     def unmet_pieces(self, unmet: Sequence[Want]) -> tuple[int, ...]:
         """For demand that does not fit as a whole: the number of pieces (`as_shares`) for which no room is left here,
