@@ -50,15 +50,11 @@ def install(repo: Path | None, as_json: bool) -> None:
 @_REPO
 @json_option
 def status(repo: Path | None, as_json: bool) -> int:
-    """Say whether the shim is in place, and which processes serve which queue. Exit code 1: it is not in place."""
+    """Say whether the shim is in place, and which processes serve which queue. Exit code 1: it is not in place, or
+    the platform's own script is lost.
+    """
     found = Repo.of(repo, os.environ)
-    place = (
-        "the shim is in place"
-        if found.up_to_date
-        else "a shim of another version is in place: `sge-autoscaler platform install`"
-        if found.installed
-        else "the platform's own script is in place"
-    )
+    place = found.place
     processes, deciding = _processes(Invocation(os.environ))
     lines = [f"{found.script}: {place}"]
     lines += [
@@ -71,7 +67,7 @@ def status(repo: Path | None, as_json: bool) -> int:
         print_result(place, as_json=True, done=False, **facts)
     else:
         echo("\n".join(lines))
-    return 0 if found.installed else 1
+    return 0 if found.installed and not found.lost else 1
 
 
 def _register(invocation: Invocation) -> QueueRegister:

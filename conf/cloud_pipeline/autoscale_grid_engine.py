@@ -1,9 +1,8 @@
 # sge-autoscaler shim: `sge-autoscaler platform install` puts it where Cloud Pipeline starts its autoscaler of a queue.
 """Starts sge-autoscaler for a queue of Grid Engine, and the platform's own script, kept beside it, for all else.
 
-All queues of a cell are with the autoscaler that the first of them starts, while a process of it lives. Python 2.7
-and 3. CP_CAP_AUTOSCALE_ENGINE: `ours` never falls back. SGE_AUTOSCALER: our program, else in /opt, else on PATH.
-"""
+All queues of a cell are with the autoscaler that the first of them starts, while a process of it lives. Python 2.7, 3.
+CP_CAP_AUTOSCALE_ENGINE: `ours` never falls back. SGE_AUTOSCALER: our program, else in /opt, else on PATH."""
 
 import fcntl
 import os
@@ -12,12 +11,11 @@ import subprocess
 import sys
 import time
 
-SCRIPT = sys.argv[0]
-ORIGINAL = os.path.join(os.path.dirname(os.path.abspath(SCRIPT)), "autoscale_grid_engine_platform.py")
+ORIGINAL = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "autoscale_grid_engine_platform.py")
 LOCKS = "/run/sge-autoscaler"
 CELL = "%s-%s" % (os.environ.get("SGE_ROOT", ""), os.environ.get("SGE_CELL", "default"))
-SGE = (None, "", "SGE")
 OURS = dict(each for each in os.environ.items() if each[0] not in ("PYTHONPATH", "PYTHONHOME"))  # of another Python
+SGE = (None, "", "SGE")
 OTHER = {"ours": "platform", "platform": "ours"}
 CALLED = {"ours": "sge-autoscaler", "platform": "the platform's own autoscaler"}
 
@@ -31,10 +29,9 @@ def say(text):
     folder = os.environ.get("CP_CAP_AUTOSCALE_LOGDIR") or os.environ.get("LOG_DIR") or "/var/log"
     line = "%s [MainThread] [WARNING] %s\n" % (time.strftime("%Y-%m-%d %H:%M:%S"), text)
     os.write(1, line.encode("utf-8"))
+    path = os.path.join(folder, "autoscaler.sge.%s.log" % (os.environ.get("CP_CAP_SGE_QUEUE_NAME") or "main.q"))
     try:
-        name = "autoscaler.sge.%s.log" % (os.environ.get("CP_CAP_SGE_QUEUE_NAME") or "main.q")
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-        with os.fdopen(os.open(os.path.join(folder, name), flags, 0o644), "a") as log:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644), "a") as log:
             log.write(line)
     except (IOError, OSError):
         pass
@@ -65,21 +62,25 @@ def locked(name, kind):
 
 def join(engine):
     """Count among the processes of this autoscaler for life; False if the other one serves the cell."""
-    if not os.path.isdir(LOCKS):
-        os.makedirs(LOCKS, 0o755)
+    os.path.isdir(LOCKS) or os.makedirs(LOCKS, 0o755)
     choosing = locked("choosing", fcntl.LOCK_EX)
     other = locked(OTHER[engine], fcntl.LOCK_EX | fcntl.LOCK_NB)
     if other is not None:
-        mine = locked(engine, fcntl.LOCK_SH)
-        getattr(os, "set_inheritable", lambda *_: None)(mine, True)
+        getattr(os, "set_inheritable", lambda *_: None)(locked(engine, fcntl.LOCK_SH), True)
         os.close(other)
     os.close(choosing)
     return other is not None
 
 
+def original():
+    if os.path.isfile(ORIGINAL):
+        return runpy.run_path(ORIGINAL, run_name="__main__") and 0
+    return say("%s is gone, so nothing is started: copy the platform's own script there" % ORIGINAL) or 1
+
+
 def main():
     if is_set("CP_CAP_KUBE") or is_set("CP_CAP_SLURM") or os.environ.get("CP_CAP_AUTOSCALE_GRID_ENGINE") not in SGE:
-        return runpy.run_path(ORIGINAL, run_name="__main__") and 0
+        return original()
     wanted, (program, why) = os.environ.get("CP_CAP_AUTOSCALE_ENGINE", "").strip().lower(), our_program()
     engine = "platform" if wanted == "platform" or (program is None and wanted != "ours") else "ours"
     if why and wanted != "platform":
@@ -88,11 +89,10 @@ def main():
         say("other queues of this cell are with %s" % CALLED[OTHER[engine]])
         engine = OTHER[engine]
         if wanted == "ours" or (engine == "ours" and program is None) or not join(engine):
-            say("%s cannot take part: nothing is started for this queue" % CALLED[OTHER[engine]])
-            return 1
+            return say("%s cannot take part: nothing is started for this queue" % CALLED[OTHER[engine]]) or 1
     if engine == "platform":
-        return runpy.run_path(ORIGINAL, run_name="__main__") and 0
-    return os.execve(program, [program, "platform", "serve", SCRIPT], OURS) if program else 1
+        return original()
+    return os.execve(program, [program, "platform", "serve", sys.argv[0]], OURS) if program else 1
 
 
 if __name__ == "__main__":

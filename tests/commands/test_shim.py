@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.commands._shim import SCRIPT, Repo, shim
+from autoscaler.commands._shim import KEPT, SCRIPT, Repo, prepare_image, shim
+from autoscaler.commands.main import main
 from autoscaler.errors import NotFound, SettingsError
 
 ORIGINAL = b"#!/usr/bin/env python\n# the platform's own\nimport os, sys\nprint('ORIGINAL', sys.argv[0])\n"
@@ -132,6 +134,138 @@ def test_a_lost_original_is_not_replaced_by_nothing(repo: Repo) -> None:
     assert repo.installed
 
 
+@pytest.mark.parametrize("how", ("gone", "dangling", "folder", "shim"))
+def test_a_lost_original_is_said_by_status_and_install(
+    repo: Repo, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo.install()
+    repo.kept.unlink()
+    if how == "dangling":
+        repo.kept.symlink_to("/nowhere")
+    elif how == "folder":
+        repo.kept.mkdir()
+    elif how == "shim":
+        repo.kept.write_bytes(shim())
+    for step in ("status", "install"):
+        assert main(["platform", step, "--repo", str(repo.folder)]) != 0
+        said = "".join(capsys.readouterr())
+        assert "the shim is in place, but" in said
+        assert "so the platform's own script is lost: copy it there" in said
+    assert repo.up_to_date
+    if how == "folder":
+        repo.kept.rmdir()
+    repo.kept.unlink(missing_ok=True)
+    repo.kept.write_bytes(ORIGINAL)
+    assert main(["platform", "status", "--repo", str(repo.folder)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    (
+        ("nothing", "does not exist"),
+        ("dangling", "is a link that leads nowhere"),
+        ("folder", "is a directory"),
+        ("fifo", "is no regular file"),
+    ),
+)
+def test_what_is_no_script_is_named_and_not_replaced(
+    repo: Repo, how: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo.script.unlink()
+    if how == "dangling":
+        repo.script.symlink_to("/nowhere")
+    elif how == "folder":
+        repo.script.mkdir()
+    elif how == "fifo":
+        os.mkfifo(repo.script)
+    for step in ("install", "status"):
+        assert main(["platform", step, "--repo", str(repo.folder)]) != 0
+        printed = "".join(capsys.readouterr())
+        assert f"{repo.script} {said}" in printed
+        assert "is in place" not in printed
+    assert "nothing to do" in repo.uninstall()
+    assert len(list(repo.script.parent.iterdir())) == (how != "nothing")
+
+
+def test_a_shim_with_a_line_above_it_is_a_shim_and_no_original(repo: Repo) -> None:
+    repo.install()
+    repo.script.write_bytes(b"#!/usr/bin/env python2\n" + shim())
+    assert (repo.installed, repo.up_to_date) == (True, False)
+    repo.install()
+    assert repo.up_to_date
+    repo.script.write_bytes(b"#!/usr/bin/env python2\n" + shim())
+    repo.uninstall()
+    assert repo.script.read_bytes() == ORIGINAL
+
+
+def test_an_original_comes_back_where_the_shim_was_removed_by_hand(repo: Repo) -> None:
+    repo.install()
+    repo.script.unlink()
+    repo.uninstall()
+    assert repo.script.read_bytes() == ORIGINAL
+
+
+def test_what_killed_steps_left_is_removed_and_what_others_do_now_is_not(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [repo.script.with_name(f".{name}.{'0a' * 8}") for name in (SCRIPT, KEPT)]
+    others = [repo.script.with_name(name) for name in (f".{SCRIPT}.swp", ".another.py.0a0a0a0a0a0a0a0a")]
+    for path in (*left, *others):
+        path.write_bytes(b"half")
+    repo.install()
+    assert [path.exists() for path in left] == [True, True]
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 100)
+    repo.uninstall()
+    assert [path.exists() for path in (*left, *others)] == [False, False, True, True]
+
+
+def test_a_step_that_fails_leaves_nothing(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(SettingsError, match="No space left on device; make room there"):
+        repo.install()
+    assert [path.name for path in repo.script.parent.iterdir()] == [SCRIPT]
+
+
+def test_a_step_that_was_interrupted_before_its_end_is_done_again_and_leaves_nothing(repo: Repo) -> None:
+    os.link(repo.script, repo.kept)
+    repo.install()
+    assert sorted(path.name for path in repo.script.parent.iterdir()) == [SCRIPT, KEPT]
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    (
+        (errno.EACCES, "; run as root"),
+        (errno.EROFS, "; its file system is read-only"),
+        (errno.ENOSPC, "; make room there"),
+        (errno.EISDIR, ""),
+    ),
+)
+def test_advice_is_for_the_error_that_it_helps_against(
+    repo: Repo, number: int, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("autoscaler.commands._shim.write_file", failing)
+    with pytest.raises(SettingsError) as caught:
+        repo.install()
+    assert f"{os.strerror(number)}{advice}" in str(caught.value)
+    assert advice or str(caught.value).endswith(os.strerror(number))
+
+
+@pytest.mark.parametrize("how", ("folder", "fifo"))
+def test_what_is_no_script_is_not_replaced_in_an_image(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "sge_setup_master"
+    (os.mkfifo if how == "fifo" else os.mkdir)(path)
+    with pytest.raises(SettingsError, match="is not ours, and stays"):
+        prepare_image(tmp_path)
+
+
 def test_the_repo_is_that_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "CommonRepo" / "scripts").mkdir(parents=True)
     assert Repo.of(None, {"RUN_DIR": str(tmp_path)}).folder == tmp_path / "CommonRepo"
@@ -223,6 +357,18 @@ def test_the_libraries_of_another_python_do_not_reach_ours(started: Shim, tmp_pa
 )
 def test_kubernetes_and_slurm_reach_the_original(started: Shim, given: Mapping[str, str]) -> None:
     assert started.start(**given) == "ORIGINAL\n"
+
+
+@pytest.mark.parametrize("given", ({"CP_CAP_SLURM": "true"}, {"SGE_AUTOSCALER": "/nowhere"}))
+def test_a_lost_original_is_a_sentence_in_the_log_and_no_traceback(
+    started: Shim, tmp_path: Path, given: Mapping[str, str]
+) -> None:
+    started.repo.kept.unlink()
+    printed = started.start(**given)
+    assert f"{started.repo.kept} is gone, so nothing is started: copy the platform's own script there" in printed
+    assert "Traceback" not in printed
+    assert "is gone, so nothing is started" in (tmp_path / "autoscaler.sge.main.q.log").read_text()
+    assert started.running[-1].wait(10) == 1
 
 
 def test_without_ours_the_original_starts_and_the_log_of_the_queue_says_so(started: Shim, tmp_path: Path) -> None:
