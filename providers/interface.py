@@ -307,6 +307,17 @@ class ForgetsNotices(Protocol):
 
 
 @runtime_checkable
+class HandsBack(Protocol):
+    """A provider whose workers may be somebody else's again while they run, as on a change-over."""
+
+    def handed_back(self) -> frozenset[str]:
+        """Ids of machines of the cluster that are somebody else's, as of the last listing. Safe to be called by another
+        thread than lists.
+        """
+        ...
+
+
+@runtime_checkable
 class Operates(Protocol):
     """A provider with further operations (start, restart, reimage, …)."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.core.model.fleet import Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.policy import CircuitBreaker, Policy
 from autoscaler.engine.loop import Loop
@@ -146,6 +147,55 @@ def test_a_stop_does_not_wait_for_workers_that_came_and_went(world: World) -> No
     step(world, loop)
     step(world, loop)
     assert (loop._released(), loop.may_come) == (True, "")
+
+
+class Others(FakeProvider):
+    """Its machines are somebody else's, since a change-over."""
+
+    def workers(self) -> list[Worker]:
+        return []
+
+    def handed_back(self) -> frozenset[str]:
+        return frozenset(worker.id for worker in super().workers())
+
+
+@pytest.mark.parametrize("verb", (Verb.STOP_NOW, Verb.STOP_DRAIN))
+def test_a_stop_neither_waits_for_a_worker_that_is_somebody_elses_again_nor_touches_it(
+    world: World, verb: Verb
+) -> None:
+    world.cluster.submit(1, seconds=60)
+    loop = start(world)
+    for _ in range(5):
+        step(world, loop)
+    (host,) = world.cluster.workers
+    loop.store.close()
+    loop = start(world, provider=Others(FakeSettings(), cell=TAG, cloud=world.cloud))
+    loop.store.overrides.ask(verb, who="ann", at=world.clock.now)
+    done = step(world, loop)
+    released = loop._released()
+    for _ in range(30):
+        step(world, loop)
+    assert done is not None
+    assert (released, loop.may_come, done.plan.actions) == (True, "", ())
+    assert ([*world.cluster.workers], len(world.cloud.living(TAG))) == ([host], 1)
+
+
+def test_a_stop_names_a_known_worker_that_its_listing_leaves_out_for_good_while_it_reports(world: World) -> None:
+    """Its host reports, so its end cannot be made certain."""
+    world.cluster.submit(1, seconds=60)
+    loop = start(world)
+    for _ in range(5):
+        step(world, loop)
+    (machine,) = world.cloud.living(TAG)
+    world.cloud.faults = Faults(hidden_from=0.0)
+    loop.store.overrides.ask(Verb.STOP_DRAIN, who="ann", at=world.clock.now)
+    began = world.clock.now
+    for _ in range(200):
+        step(world, loop)
+        if loop._released():
+            break
+    assert loop.may_come == machine.id
+    assert world.clock.now - began >= POLICY.order_grace + POLICY.silence_timeout - 30
 
 
 def test_the_circuit_breaker_holds_until_a_person_resumes(tmp_path: Path) -> None:

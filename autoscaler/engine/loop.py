@@ -453,19 +453,23 @@ class Loop:
 
     def _all_seen(self, snapshot: Snapshot) -> bool:
         """Whether no worker may come any more that no listing shows, or a stop has waited for it long enough: then
-        `may_come` names it. A known worker that the listing leaves out is waited for, too.
+        `may_come` names it. A known worker that the listing leaves out is waited for, too: as long as the listing may
+        lag, and then as long as a silent host is given, which makes its end certain.
         """
-        now, grace = self.observer.clock(), snapshot.policy.order_grace
+        policy = snapshot.policy
+        now, grace = self.observer.clock(), policy.order_grace
         asked_at = self.store.overrides.stopping_since
         hidden = unseen(self.store, (now if asked_at is None else asked_at) - grace)
         notes = (snapshot.memory if self._memory is None else self._memory).workers
-        left_out = [worker_id for worker_id, note in notes.items() if not note.gone]
+        missing = {worker_id: note.missing_since or now for worker_id, note in notes.items() if not note.gone}
+        long_enough = now - grace - policy.silence_timeout
+        left_out = [worker_id for worker_id, since in missing.items() if since > long_enough]
         awaited = [each.words for each in hidden if now - each.since < grace] + left_out
         if awaited and awaited != self._awaited:
             log.info("the stop waits for %s: in no listing yet", few(awaited))
         self._awaited = awaited
         if not awaited:
-            self.may_come = few([each.words for each in hidden])
+            self.may_come = few([each.words for each in hidden] + [one for one in missing if one not in left_out])
         return not awaited
 
     def _reload(self) -> None:

@@ -36,7 +36,7 @@ from autoscaler.engine.steady_clock import SteadyClock
 from autoscaler.errors import NotObservable, ProviderNotObservable
 from autoscaler.process import Runner
 from autoscaler.providers.advice import Advice
-from autoscaler.providers.interface import HasInterruptions, HasTroubles, Provider, ProviderError
+from autoscaler.providers.interface import HandsBack, HasInterruptions, HasTroubles, Provider, ProviderError
 from autoscaler.sge.cluster import Outputs, cluster_from, read_outputs
 from autoscaler.sge.detail_lookups import DetailLookups
 from autoscaler.sge.notices import reported_notices
@@ -160,6 +160,7 @@ class Observer:
         )
         listed = self._end_listing(listing, began)
         self._notices = listed.interruptions
+        memory = _without_handed_back(memory, self.provider)
         read = self.stopwatch()
         # After the listing: an order that is answered meanwhile then has ids that are not in the listing, and still
         # counts.
@@ -303,3 +304,12 @@ def _with_notices(fleet: Fleet, interruptions: Iterable[Interruption]) -> Fleet:
     known = {(notice.worker_id, notice.kind) for notice in fleet.interruptions}
     further = tuple(notice for notice in interruptions if (notice.worker_id, notice.kind) not in known)
     return replace(fleet, interruptions=(*fleet.interruptions, *further)) if further else fleet
+
+
+def _without_handed_back(memory: Memory, provider: Provider) -> Memory:
+    """The memory without workers that are somebody else's again: nothing waits for them, and their hosts stay.
+    One whose end we asked for stays until its host is removed.
+    """
+    others = provider.handed_back() if isinstance(provider, HandsBack) else frozenset()
+    kept = {key: note for key, note in memory.workers.items() if key not in others or note.terminated_at is not None}
+    return memory if len(kept) == len(memory.workers) else replace(memory, workers=kept)

@@ -79,7 +79,8 @@ class Listing:
         self._guard = threading.Lock()
         self.advice = catalogue.advice
         self._known: dict[str, Run] = {}
-        self._foreign: set[str] = set()
+        self.foreign: frozenset[str] = frozenset()
+        """Ids of child runs that are not ours."""
         self._taken_over: set[str] = set()
         self._set_up: set[str] = set()
         self._ended: dict[str, Run] = {}
@@ -157,7 +158,7 @@ class Listing:
         return [_child(item) for item in as_records(self._api.get(path, deadline=deadline) or [], path)]
 
     def _unseen(self, run_id: str, living: Mapping[str, Run]) -> bool:
-        return run_id not in living and run_id not in self._foreign
+        return run_id not in living and run_id not in self.foreign
 
     def _lately_ended(self, children: Iterable[_Child]) -> dict[str, Run | None]:
         """Those that ended lately and are not known to be somebody else's; None: still to be loaded."""
@@ -166,14 +167,14 @@ class Listing:
         return {
             child.id: self._ended.get(child.id) or child.ending_of(self.known(child.id))
             for child in late
-            if child.id not in self._foreign
+            if child.id not in self.foreign
         }
 
     def _load(self, run_ids: Iterable[str], deadline: Deadline) -> list[Run]:
         """These runs; those that are not ours are remembered as such."""
         with ThreadPoolExecutor(LANES, thread_name_prefix="runs") as lanes:
             runs = [run for run in lanes.map(lambda run_id: self.load(run_id, deadline), run_ids) if run is not None]
-        self._foreign |= {run.id for run in runs if run.cell != self._cell}
+        self.foreign |= {run.id for run in runs if run.cell != self._cell}
         return runs
 
     def _see_set_up(self, living: Iterable[Run], deadline: Deadline) -> None:

@@ -113,6 +113,12 @@ class CloudPipelineProvider:
         _, failed = each(runs, lambda run_id: self._stop(runs[run_id]), LANES)
         raise_errors({**unknown, **failed})
 
+    def handed_back(self) -> frozenset[str]:
+        """Once none is taken over, workers of the platform's own autoscaler are its own again. While some queues' are,
+        those of another may only wait for the process of their queue.
+        """
+        return frozenset() if self.settings.take_over else self.listing.foreign
+
     def call_budget(self) -> CallBudget:
         return self.api.rest.rate_limiter.budget()
 

@@ -229,12 +229,19 @@ def test_elsewhere_they_are_left_alone_and_reported(plane: CloudPipelinePlane) -
     run = theirs(plane)
     provider = plane.connect("cell")
     assert provider.workers() == ()
+    assert provider.handed_back() == {run}
     (problem,) = provider.check()
     assert not problem.fatal
     assert f"left alone: runs {run} of main.q" in problem.what
     assert list(plane.connect("cell", **TAKES).check()) == []
     with pytest.raises(Refused):
         provider.terminate([run])
+
+
+def test_those_of_a_queue_whose_process_is_away_are_not_handed_back(plane: CloudPipelinePlane) -> None:
+    theirs(plane, "other.q")
+    provider = plane.connect("cell", **TAKES)
+    assert (provider.workers(), provider.handed_back()) == ((), frozenset())
 
 
 def test_a_worker_that_only_a_file_of_the_platforms_autoscaler_names_is_reported_and_left_alone(
