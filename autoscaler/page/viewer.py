@@ -61,18 +61,24 @@ class Viewers:
     header: str = ""
     proxies: Sequence[str] = ()
     clock: Callable[[], float] = time.time
-    cookie: str = field(init=False)
+    _cookie: str = field(init=False)
 
     def __post_init__(self) -> None:
         # Cookies are shared by all ports of a host, so that two cells of one machine need two names.
-        self.cookie = f"sge_autoscaler_{hashlib.sha256(self.cell.encode()).hexdigest()[:8]}"
+        self._cookie = f"sge_autoscaler_{hashlib.sha256(self.cell.encode()).hexdigest()[:8]}"
+
+    def cookie(self, request: Request) -> str:
+        """The cookie's name. Over TLS a browser takes it from nothing that is served in the clear, as at another port.
+        `__Host-` would ask for the path `/`, and so send the session to all else that a proxy serves.
+        """
+        return f"__Secure-{self._cookie}" if request.url.scheme == "https" else self._cookie
 
     def viewer(self, request: Request) -> Viewer:
         """Who looks. Raises NotLoggedIn."""
         named = self._named_by_proxy(request)
         if named is not None:
             return self._seen(request, named)
-        secret = request.cookies.get(self.cookie, "")
+        secret = request.cookies.get(self.cookie(request), "")
         session = self.sessions.find(secret, self.clock()) if secret else None
         standing = None if session is None else self.logins.standing(session.name)
         if session is None or standing is None or not hmac.compare_digest(standing[1], session.mark):
@@ -100,12 +106,12 @@ class Viewers:
         # Without a path the browser takes that of the page, also below a proxy's own path.
         secure = request.url.scheme == "https"
         response.set_cookie(
-            self.cookie, secret, max_age=seconds, path=None, secure=secure, httponly=True, samesite="lax"
+            self.cookie(request), secret, max_age=seconds, path=None, secure=secure, httponly=True, samesite="lax"
         )
 
     def log_out(self, request: Request, response: Response) -> None:
         """End the session of this browser."""
-        if secret := request.cookies.get(self.cookie, ""):
+        if secret := request.cookies.get(self.cookie(request), ""):
             self.sessions.end(secret)
         self._set_cookie(request, response, "", 0)
 

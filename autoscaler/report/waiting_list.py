@@ -6,12 +6,13 @@ Its size does not grow with the cell: only the rows of the page are made.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from autoscaler.core.model.complexes import has_task
-from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.outcome.innermost import cause_of
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
 from autoscaler.report.document import reason_part
@@ -25,6 +26,24 @@ _FACT = re.compile(r"(?: (?:by|of|for|from|in|on|to))? ?\{\w+\}")
 """A fact in a short text: the rows of one reason may differ in it."""
 NAMED = 5
 """Jobs of a category that a row names."""
+NEVER = frozenset(
+    {
+        Code.TOO_LARGE_FOR_ONE_HOST,
+        Code.TOO_MANY_SLOTS,
+        Code.TOO_MANY_HOSTS,
+        Code.TOO_MUCH_ON_ONE_HOST,
+        Code.TOO_MUCH_TOGETHER,
+        Code.TOO_MUCH_FOR_CELL,
+        Code.TOO_MUCH_FOR_QUOTA,
+        Code.NO_SUCH_RESOURCE,
+        Code.NO_SUCH_HOST,
+        Code.UNKNOWN_RESOURCE,
+        Code.PE_RULE,
+        Code.PE_SLOTS,
+    }
+)
+"""Causes that time does not end: the job never starts as it is, unless one of the following stands beside them."""
+PERHAPS = frozenset({Code.FITS_WHEN_FREE, Code.GRID_ENGINE_DISAGREES, Code.RUNNING_TASKS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +114,39 @@ def _named(verdict: JobCategoryVerdict, search: str) -> str:
 
 
 def _codes(verdicts: Sequence[JobCategoryVerdict]) -> Iterator[dict[str, Any]]:
-    """The innermost causes among them, those of most tasks first."""
-    tasks: dict[str, int] = {}
-    first: dict[str, Code] = {}
+    """The innermost causes among them, those of most tasks first. `never`: how many of the tasks never start as they
+    are; `longest_wait_s`: seconds for which the first of them has been able to run.
+    """
+    tasks: Counter[Code] = Counter()
+    never: Counter[Code] = Counter()
+    longest: dict[Code, float] = {}
+    # Most categories of a queue have the same links, and there may be 50,000.
+    known: dict[tuple[object, ...], tuple[Code, bool]] = {}
     for verdict in verdicts:
-        code = cause_of(verdict.reason).code
-        tasks[code.value] = tasks.get(code.value, 0) + verdict.count
-        first.setdefault(code.value, code)
-    for name, count in sorted(tasks.items(), key=lambda each: (-each[1], each[0])):
-        yield {"code": name, "short": _FACT.sub("", REASONS[first[name]].short or name), "tasks": count}
+        reason = verdict.reason
+        alike = (reason.code, *map(id, reason.trail))
+        if alike not in known:
+            code = cause_of(reason).code
+            known[alike] = code, code in NEVER and PERHAPS.isdisjoint(_codes_in(reason))
+        code, forever = known[alike]
+        tasks[code] += verdict.count
+        if forever:
+            never[code] += verdict.count
+        longest[code] = max(longest.get(code, 0.0), verdict.waited)
+    for code, count in sorted(tasks.items(), key=lambda each: (-each[1], each[0].value)):
+        yield {
+            "code": code.value,
+            "short": _FACT.sub("", REASONS[code].short or code.value),
+            "tasks": count,
+            "never": never[code],
+            "longest_wait_s": round(longest[code], 3),
+        }
+
+
+def _codes_in(reason: Reason) -> Iterator[Code]:
+    yield reason.code
+    for link in reason.trail:
+        yield from _codes_in(link)
 
 
 def _row(verdict: JobCategoryVerdict, now: float, search: str) -> dict[str, Any]:

@@ -49,6 +49,29 @@ def test_a_cookie_is_not_for_scripts_nor_other_sites(site: Site) -> None:
     assert "path" not in cookie.lower()  # the browser takes the page's own, also below a proxy's path
 
 
+def test_over_tls_the_cookie_is_secure_and_none_of_a_port_in_the_clear_counts(tmp_path: Path) -> None:
+    with a_site(tmp_path, proxies=("127.0.0.1",)) as site:  # a proxy that ends TLS
+        tls = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7"}
+        form = {"user": "ann", "password": PASSWORD}
+        set_cookie = Browser(site.url).post("login", form, **tls).headers["Set-Cookie"]
+        name, _, value = set_cookie.partition(";")[0].partition("=")
+        assert name.startswith("__Secure-")
+        assert {"Secure", "HttpOnly", "SameSite=lax"} <= {part.strip() for part in set_cookie.split(";")}
+        given = [f"{name}={value}", f"{name.removeprefix('__Secure-')}={value}"]
+        statuses = [Browser(site.url).get(headers={**tls, "Cookie": each}).status_code for each in given]
+        assert statuses == [200, 401]
+
+
+@pytest.mark.parametrize("headers", ({"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": ""}))
+def test_a_page_at_another_port_of_the_host_cannot_act_with_the_cookie_that_it_is_sent_with(
+    site: Site, headers: dict[str, str]
+) -> None:
+    browser = site.browser("root")
+    other = {"Origin": "http://127.0.0.1:1", **headers}
+    assert browser.post("act", {"verb": "pause"}, **other).status_code == 403
+    assert not site.store.overrides.load().paused
+
+
 def test_a_wrong_password_is_refused_without_saying_which_part_is_wrong(site: Site) -> None:
     answers = [Browser(site.url).log_in(name, "wrong") for name in ("ann", "nobody")]
     assert [answer.status_code for answer in answers] == [401, 401]

@@ -16,6 +16,7 @@ from autoscaler.core.cost.shares import Payer
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import KnownEvents
+from autoscaler.core.policy import Limits
 from autoscaler.page.rendering import link
 from autoscaler.report.lanes import find_lanes
 from autoscaler.store import history
@@ -141,6 +142,45 @@ def test_the_overview_says_what_needs_a_person(site: Site) -> None:
     shown = site.browser().text()
     assert "Needs attention" in shown
     assert "paused by eve" in shown
+
+
+def test_the_overview_says_which_jobs_can_never_start_and_leads_to_them(site: Site) -> None:
+    site.observe(a_snapshot(a_job(4711, owner="ann", slots=100), a_host("h1")))
+    browser = site.browser()
+    shown = browser.text()
+    assert "Needs attention" in shown
+    assert "1 task can never start" in shown
+    (target,) = re.findall(r'<dd>[^<]*\(<a href="(jobs\?code=[A-Z_]+)"', browser.get().text)
+    assert "4711" in browser.text(target)
+
+
+def test_the_overview_names_a_limit_at_which_all_jobs_wait_for_long(site: Site) -> None:
+    def capped(waited: float) -> str:
+        workers = [a_worker(f"w{number}", used=2) for number in range(2)]
+        site.observe(a_snapshot(jobs(9, owner="bob", waited=waited), *workers, limits=Limits(max_workers=2)))
+        return site.browser().text()
+
+    assert "All is well" in capped(600.0)
+    site.page.reader._kept.clear()
+    site.answers._kept.clear()
+    assert "9 tasks at a limit, for up to 1h" in capped(3600.0)
+
+
+def test_who_sees_only_own_jobs_is_told_of_none_of_others_that_can_never_start(tmp_path: Path) -> None:
+    with a_site(tmp_path, owners_only=True) as site:
+        site.observe(a_snapshot(a_job(4711, owner="ann", slots=100), a_host("h1")))
+        assert "can never start" in site.browser("ann").text()
+        assert "All is well" in site.browser("bob").text()
+
+
+def test_a_search_says_that_names_of_jobs_are_not_read(site: Site) -> None:
+    site.observe(a_snapshot(a_job(1)))
+    assert "Job number, owner or project (job names are not read)" in site.browser().text("jobs")
+
+
+def test_an_unknown_zone_is_said_to_be_that_of_the_cell(site: Site) -> None:
+    site.observe(a_snapshot(a_job(1)))
+    assert "Times are in the zone of the cell." in site.browser().text("jobs?zone=Nowhere/X")
 
 
 def test_figures_of_the_overview_are_those_of_status_and_lead_to_what_they_count(site: Site) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from autoscaler.core.model.reasons import Code
+from autoscaler.page.reader import Unavailable
 from autoscaler.page.views.looking import Looking, Shown
 from autoscaler.report.status import attention_pairs
+from autoscaler.report.wording import count, duration
 
 SPANS = {"10m": (600, 10), "1h": (3600, 30), "6h": (6 * 3600, 300), "24h": (86_400, 900), "7d": (7 * 86_400, 3 * 3600)}
 """Seconds to look back, and seconds of a point, by the name in links."""
 DECISIONS = 8
+LONG = 1800.0
+"""Seconds after which a cap that keeps all jobs waiting needs a person, as by default for notifications of limits."""
 _MONTH_STEP = 7 * 86_400
 
 
@@ -22,7 +28,7 @@ def overview(looking: Looking) -> Shown:
     status = looking.document("status")
     values = {
         "status": status,
-        "attention": list(attention_pairs(status)),
+        "attention": [(name, text, "") for name, text in attention_pairs(status)] + list(_waiting(looking, status)),
         "decisions": list(reversed(passes)),
         "points": history["periods"],
         "span": span,
@@ -30,6 +36,23 @@ def overview(looking: Looking) -> Shown:
         "month": _month(looking, status),
     }
     return Shown("overview.html", "Overview", "./", values)
+
+
+def _waiting(looking: Looking, status: Any) -> Iterator[tuple[str, str, str]]:
+    """What keeps waiting jobs until a person does something: a name, a text, and the code that Jobs filters by."""
+    if not status["waiting"]:
+        return
+    try:
+        codes: list[Mapping[str, Any]] = looking.document("waiting", {"last": "1"})["codes"]
+    except Unavailable:  # no pass was made yet by this process: the store's part is shown all the same
+        return
+    for one in codes:
+        longest = duration(one["longest_wait_s"])
+        if one["never"]:
+            yield "unsatisfiable", f"{count(one['never'], 'task')} can never start: {one['short']}", one["code"]
+        elif one["code"] == Code.CAPPED.value and not status["fitting"] and one["longest_wait_s"] >= LONG:
+            text = f"{count(one['tasks'], 'task')} at a limit, for up to {longest}; no counted task fits anywhere"
+            yield "limit reached", text, one["code"]
 
 
 def _month(looking: Looking, status: Any) -> dict[str, Any]:
