@@ -40,6 +40,8 @@ class DetailLookups:
     """One for the life of a process. Not for use by two threads."""
 
     stopwatch: Callable[[], float] = time.monotonic
+    unanswered: frozenset[int] = field(default=frozenset(), init=False)
+    """Jobs of the last reading that qstat was not asked about in the end, or did not tell about in time."""
     _apart: dict[str, _Apart] = field(default_factory=dict, init=False)
 
     def read(self, runner: Runner, ids: Sequence[int], owners: Mapping[int, str], timeout: float) -> bytes | None:
@@ -50,12 +52,14 @@ class DetailLookups:
         for number in ids:
             jobs.setdefault(owners.get(number, ""), []).append(number)
         answers: list[bytes] = []
+        self.unanswered = frozenset(ids)
 
         def ask(group: tuple[str, ...], patience: float) -> bool:
             asked = {number for owner in group for number in jobs[owner]}
             answer = _details(runner, [number for number in ids if number in asked], patience)
             if answer is not None:
                 answers.append(answer)
+                self.unanswered -= asked
             return answer is not None
 
         found = read_within(
@@ -79,6 +83,8 @@ class DetailLookups:
         asked = jobs.get(owner, ())[: apart.most]
         answer = _details(runner, asked, PATIENCE) if asked else b""
         seconds = self.stopwatch() - began
+        if answer is not None:
+            self.unanswered -= frozenset(asked)
         if answer is not None and apart.most >= len(jobs.get(owner, ())):
             del self._apart[owner]
         else:

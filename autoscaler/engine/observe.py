@@ -158,6 +158,8 @@ class Observer:
             listing=self._shared_listing,
             lookups=self._lookups,
         )
+        # Only where Grid Engine answered, a missing answer about a job says something of it.
+        memory = replace(memory, lookups=tuple(job for job in memory.lookups if job not in self._lookups.unanswered))
         listed = self._end_listing(listing, began)
         self._notices = listed.interruptions
         memory = _without_handed_back(memory, self.provider)

@@ -32,6 +32,7 @@ from autoscaler.errors import GridEngineNotObservable, NotObservable
 from autoscaler.process import Runner
 from autoscaler.providers.interface import LaunchOrder
 from autoscaler.sge import detail_lookups
+from autoscaler.sge.detail_lookups import DetailLookups
 from autoscaler.sge.probe_hosts import ProbeHosts
 from autoscaler.sge.shared_listing import SharedListing
 from tests.samples import sample
@@ -238,6 +239,18 @@ def takes_a_failed_lookup_for_one_that_takes_long(patch: Patch) -> Decide:
     return plan
 
 
+def takes_no_answer_for_one_that_knows_nothing(patch: Patch) -> Decide:
+    read = DetailLookups.read
+
+    def forgetful(lookups: DetailLookups, *arguments: object) -> bytes | None:
+        answer = read(lookups, *arguments)  # type: ignore[arg-type]
+        lookups.unanswered = frozenset()
+        return answer
+
+    patch.setattr(DetailLookups, "read", forgetful)
+    return plan
+
+
 def reschedules_jobs_that_may_not_start_again(patch: Patch) -> Decide:
     return lambda snapshot: plan(replace(snapshot, policy=replace(snapshot.policy, lost_jobs=LostJobs.FORCE)))
 
@@ -276,6 +289,8 @@ HANG, NO_DETAILS = Event("reading", 20, 1), Event("reading", 23, 0)
 MUTE, DEATH, WHILE = Event("mute", 0, 3), Event("dies", 0, 0), Event("time_passes", 30, 0)
 MUTE_TOO, SHORTER = Event("mute", 1, 3), Event("mute", 1, 2)
 """The next one falls silent, too: for as long, or until the first has been silent for too long."""
+UNTOLD = Event("reading", 23, 1)
+"""`qstat -j` hangs six times."""
 BUGS = (
     Bug(removes_at_the_first_observation, 1, 2),
     Bug(ignores_suspended_jobs, 1, 12, (MANY, WHILE, WHILE, *STOPPED, *(WHILE,) * 6)),
@@ -292,6 +307,7 @@ BUGS = (
     Bug(leaves_probe_hosts_behind, 6, 0, (UNSATISFIABLE, WAIT, WHILE, WHILE, WHILE)),
     Bug(takes_silent_for_terminated, 7, 8, (AGAIN, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
     Bug(reschedules_jobs_that_may_not_start_again, 7, 16, (ONCE, WHILE, WHILE, DEATH, WHILE, WHILE, WHILE)),
+    Bug(takes_no_answer_for_one_that_knows_nothing, 7, 16, (ONCE, WHILE, WHILE, UNTOLD, DEATH, *(WHILE,) * 4)),
     Bug(fences_at_the_first_silence, 1, 7, (MANY, MANY, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
     Bug(fences_though_nobody_vouches, 1, 6, (WIDER, WHILE, WHILE, WHILE, MUTE, *(WHILE,) * 6)),
     Bug(fences_workers_that_fell_silent_together, 1, 4, (*(WIDER,) * 3, WHILE, WHILE, MUTE, MUTE_TOO, *(WHILE,) * 6)),
@@ -337,3 +353,10 @@ def test_a_history_that_once_broke_a_rule_no_longer_does(seed: int, directory: P
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
 def test_the_campaign_finds_a_planted_bug(bug: Bug, directory: Path, monkeypatch: Patch) -> None:
     assert any(broken.startswith(f"rule {bug.rule}: ") for broken in found(bug, directory, monkeypatch))
+
+
+def test_a_lost_job_that_qstat_told_nothing_about_in_time_is_not_rescheduled(directory: Path) -> None:
+    """It may not start again, which `qstat -j` did not say; that counts as not asked, not as nothing known (rule 7)."""
+    history = replace(History.of(16, STEPS), events=(ONCE, WHILE, WHILE, UNTOLD, DEATH, *(WHILE,) * 4), groups=False)
+    played = play(history, directory / "store.sqlite", calm_passes=0)
+    assert (played.broken, played.world.injected["qstat -j: hang"]) == ((), 2)

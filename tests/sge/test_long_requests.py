@@ -257,6 +257,17 @@ def test_jobs_with_huge_environments_keep_no_job_of_others_from_being_looked_up(
     assert master.now - began - 100 * 15.0 < 0.1 * (master.now - began)
 
 
+def test_it_is_known_which_jobs_there_was_no_answer_about() -> None:
+    """Else a lost job would count as one that was asked about and may start again (rule 7)."""
+    master = Details({100: 9.0})
+    lookups = DetailLookups(lambda: master.now)
+    owners = {1: "ann", 100: "eve", 101: "eve"}
+    lookups.read(master, (1, 100, 101), owners, 30.0)
+    assert lookups.unanswered == {100, 101}
+    lookups.read(master, (1,), owners, 30.0)
+    assert lookups.unanswered == frozenset()
+
+
 def test_a_lookup_that_is_quick_again_is_no_trouble() -> None:
     slow = dict.fromkeys(range(100, 104), 2.0)
     master = Details(slow)
