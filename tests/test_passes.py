@@ -9,8 +9,10 @@ import pytest
 
 from autoscaler.core.model.fleet import Worker
 from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.policy import CircuitBreaker, Policy
 from autoscaler.engine.loop import Loop
+from autoscaler.providers.cloud_pipeline.api import refusal
 from autoscaler.providers.fake import FakeProvider, FakeSettings, Faults
 from autoscaler.providers.interface import Launched, LaunchOrder, Throttled, Unreachable
 from autoscaler.report.sentence import sentence
@@ -147,6 +149,33 @@ def test_a_stop_does_not_wait_for_workers_that_came_and_went(world: World) -> No
     step(world, loop)
     step(world, loop)
     assert (loop._released(), loop.may_come) == (True, "")
+
+
+class Scheduling(FakeProvider):
+    """A Cloud Pipeline that launches no run until a time, since it has just launched others."""
+
+    until = 0.0
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        if self.cloud.clock() < self.until:
+            words = "Error: exceeded allowed number of scheduled at once runs: allowed '0', but actual '1'"
+            raise refusal("POST run", words)
+        return super().launch(order)
+
+
+def test_a_platform_that_schedules_no_run_now_is_asked_again_soon_and_its_type_is_in_no_backoff(world: World) -> None:
+    provider = Scheduling(FakeSettings(), cell=TAG, cloud=world.cloud)
+    provider.until = lifted = world.clock.now + 200.0
+    world.cluster.submit(1, seconds=60)
+    loop = start(world, provider=provider)
+    told = set()
+    while world.clock.now < lifted + 75.0 and not world.cloud.machines:
+        done = step(world, loop)
+        assert done is not None
+        assert done.plan.memory.backoffs == ()
+        told |= {link.code for each in done.plan.job_categories for link in (each.reason, *each.reason.trail)}
+    assert len(world.cloud.machines) == 1
+    assert Code.LAUNCH_THROTTLED in told
 
 
 class Others(FakeProvider):

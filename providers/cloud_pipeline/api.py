@@ -225,7 +225,8 @@ _CAPACITY = re.compile(r"insufficient .*capacity|no capacity", re.IGNORECASE)
 _QUOTA = re.compile(
     r"\bquota|exceed\w* .*limit|limit .*exceed|maximum number of running|exceed\w* .*number of", re.IGNORECASE
 )
-_THROTTLED = re.compile(r"too many requests|rate limit|throttl", re.IGNORECASE)
+_THROTTLED = re.compile(r"too many requests|rate limit|throttl|number of scheduled at once runs", re.IGNORECASE)
+"""The last one holds for all types alike, until runs that were just launched have begun: tried again soon."""
 _PASSING = re.compile(
     r"time[d ]*out|connection|unavailable|internal (server )?error|try again|temporar|deadlock|\bjdbc\b|\bsql\b"
     r"|transaction|could not (open|acquire|obtain)|optimistic",
@@ -247,10 +248,10 @@ def refusal(what: str, message: str) -> ProviderError:
     said, words = f"{what}: the platform says: {message}", _QUOTED.sub(" ", message)
     if _CAPACITY.search(words):
         return OutOfCapacity(said)
-    if _QUOTA.search(words):
-        return QuotaReached(said)
     if _THROTTLED.search(words):
         return Throttled(said)
+    if _QUOTA.search(words):
+        return QuotaReached(said)
     if _MISSING.search(words):
         return NotKnown(said)
     return Unreachable(said) if _PASSING.search(words) else Refused(said)

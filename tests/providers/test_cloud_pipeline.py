@@ -19,7 +19,15 @@ from autoscaler.providers.cloud_pipeline import orders
 from autoscaler.providers.cloud_pipeline.parameters import launch_body
 from autoscaler.providers.cloud_pipeline.provider import CloudPipelineProvider
 from autoscaler.providers.cloud_pipeline.runs import BOOT
-from autoscaler.providers.interface import GROUP_ID, HasRunLog, LaunchOrder, QuotaReached, Refused, Unreachable
+from autoscaler.providers.interface import (
+    GROUP_ID,
+    HasRunLog,
+    LaunchOrder,
+    QuotaReached,
+    Refused,
+    Throttled,
+    Unreachable,
+)
 from autoscaler.providers.registry import platform_defaults
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
 
@@ -254,12 +262,12 @@ def test_no_boot_script_comes_back_as_the_name_of_a_parameter(
     assert not [body for body in plane.process.state["bodies"] if "=" in body["params"][BOOT]["value"]]
 
 
-def test_a_platform_that_may_launch_no_runs_now_stops_no_array(
+def test_a_platform_that_may_launch_no_runs_now_is_tried_again_soon(
     plane: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     plane.process.control("set", scheduled=0)
-    ((_, error),) = provider.launch(order(provider)).shortfalls
-    assert (type(error), "scheduled at once" in str(error)) == (QuotaReached, True)
+    with pytest.raises(Throttled, match="scheduled at once"):
+        provider.launch(order(provider))
     plane.process.control("set", scheduled=1000)
     assert len(provider.launch(order(provider)).ids) == 1
 
