@@ -172,12 +172,13 @@ class CloudPipelineProvider:
         self.api.post(run_path(self.settings.run_id, "log"), body, repeat=False)
 
     def mark(self, tags: Mapping[str, str]) -> None:
-        """Set tags of the master run: read, merged and written, since the platform replaces all of them at once."""
+        """Set tags of the master run where they differ. The platform merges them into those that are there by then."""
         with self._guard:
             own = run_path(self.settings.run_id)
             before = as_record(as_record(self.api.get(own), own).get("tags") or {}, f"the tags of {own}")
             if any(before.get(name) != value for name, value in tags.items()):
-                self.api.post(run_path(self.settings.run_id, "tag"), {"tags": {**before, **tags}}, repeat=True)
+                path = run_path(self.settings.run_id, "tag")
+                self.api.post(path, {"tags": dict(tags)}, params={"overwrite": "false"}, repeat=True)
 
     @property
     def host_list(self) -> Path | None:

@@ -123,6 +123,22 @@ def test_a_tag_that_somebody_sets_while_ours_is_taken_away_is_not_lost(
     assert tags(plane, master) == {"project": "genomes", **made}
 
 
+def test_a_tag_that_somebody_sets_while_the_cell_is_marked_is_not_lost(
+    plane: CloudPipelinePlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider, master = plane.connect("cell"), plane.environment["RUN_ID"]
+    get = provider.api.get
+
+    def then_somebody_else(*args: Any, **options: Any) -> Any:
+        answer = get(*args, **options)
+        plane.process.control("tag", id=int(master), tags={"by": "somebody"})
+        return answer
+
+    monkeypatch.setattr(provider.api, "get", then_somebody_else)
+    provider.mark({"sge-autoscaler-cell": "cell"})
+    assert tags(plane, master) == {"project": "genomes", "by": "somebody", "sge-autoscaler-cell": "cell"}
+
+
 def test_a_server_that_keeps_a_tag_without_a_value_gets_all_tags_without_it(plane: CloudPipelinePlane) -> None:
     provider, master = plane.connect("cell"), plane.environment["RUN_ID"]
     plane.process.control("set", keeps_null=True)
