@@ -15,6 +15,7 @@ from autoscaler.errors import AutoscalerError, NotObservable, SettingsError
 from autoscaler.providers.interface import Provider
 from autoscaler.providers.registry import load, settings_of
 from autoscaler.providers.settings import main_names
+from autoscaler.report.log import queue_log_problems
 from autoscaler.settings import Settings, master_type_problem
 from autoscaler.settings.process_settings import Process
 from autoscaler.settings.queue_settings import QueueSettings
@@ -43,6 +44,8 @@ def problems(invocation: Invocation) -> tuple[str, ...]:
     except SettingsError as error:
         return tuple(with_help(str(error), _help_of(settings.process.provider)))
     wrong = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
+    for queue in settings.queues.values():
+        wrong += queue_log_problems(settings.process, invocation.environ, queue.queue)
     if wrong:
         return tuple(line for problem in wrong for line in with_help(problem))
     try:

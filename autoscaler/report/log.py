@@ -14,7 +14,7 @@ import os
 import stat
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from io import TextIOWrapper
 from pathlib import Path
@@ -30,6 +30,7 @@ FIELDS = ("pass", "code", "job", "owner", "host", "kind", "result")
 """Fields of a line of JSON, if it is about one of these."""
 OF_PLATFORM = "%(asctime)s [%(threadName)s] [%(levelname)s] %(message)s"
 """The format of Cloud Pipeline's log of a queue."""
+OWN_FOLDER = "set CP_CAP_AUTOSCALE_LOGDIR to a directory of your own"
 PRINTED = "printed"
 """Name of the handler that prints."""
 _SHORTEST_SECRET = 6
@@ -53,21 +54,51 @@ def configure_queue_log(process: Process, environ: Mapping[str, str], queue: str
     """As Cloud Pipeline has it: printed, and in a file for each queue, in the format of its variables. Returns the
     handlers. Raises SettingsError if the file or the format cannot be used.
     """
-    written, redaction = process.log_format, Redaction(environ)
-    formatter: logging.Formatter
-    if written == "json":
-        formatter = JsonFormatter(redaction)
-    else:
-        try:
-            formatter = QueueFormatter(redaction, OF_PLATFORM if written == "plain" else written)
-        except ValueError as error:
-            raise SettingsError(f"CP_CAP_AUTOSCALE_LOGGING_FORMAT = {written!r}: {error}") from error
-    folder = process.log_directory or Path(environ.get("LOG_DIR") or "/var/log")
-    handlers = _handlers(process, sys.stdout, folder / f"autoscaler.sge.{queue}.log")
+    formatter = _queue_formatter(process.log_format, Redaction(environ))
+    handlers = _handlers(process, sys.stdout, _queue_file(process, environ, queue))
     for handler in handlers:
         handler.addFilter(lambda record: getattr(record, "queue", None) in (None, queue))
     _log_to(handlers, formatter)
     return handlers
+
+
+def queue_log_problems(process: Process, environ: Mapping[str, str], queue: str) -> Iterator[str]:
+    """Why the log of a queue could not be written; nothing is made or opened."""
+    try:
+        _queue_formatter(process.log_format, Redaction(environ))
+    except SettingsError as error:
+        yield str(error)
+    file = _queue_file(process, environ, queue)
+    if file.is_symlink():
+        wrong = f"{file} is a link, which is not followed"
+    elif os.path.lexists(file):
+        wrong = "" if file.is_file() and os.access(file, os.W_OK) else f"{file} is no file that can be written"
+    else:
+        folder = next(each for each in file.parents if os.path.lexists(each))
+        usable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+        wrong = "" if usable else f"{folder} is no directory that can be written"
+    if wrong:
+        yield f"cannot write a log in {file.parent}: {wrong}; {OWN_FOLDER}"
+
+
+def _queue_file(process: Process, environ: Mapping[str, str], queue: str) -> Path:
+    folder = process.log_directory or Path(environ.get("LOG_DIR") or "/var/log")
+    return folder / f"autoscaler.sge.{queue}.log"
+
+
+def _queue_formatter(written: str, redaction: Redaction) -> logging.Formatter:
+    """Raises SettingsError for a format with which no line can be made."""
+    if written == "json":
+        return JsonFormatter(redaction)
+    try:
+        formatter = QueueFormatter(redaction, OF_PLATFORM if written == "plain" else written)
+        formatter.format(logging.LogRecord("autoscaler", logging.INFO, "", 0, "a line", (), None))
+    except (ValueError, KeyError, TypeError) as error:
+        raise SettingsError(
+            f"CP_CAP_AUTOSCALE_LOGGING_FORMAT = {written!r}: {error}; write one of Python's logging, such as "
+            f"{OF_PLATFORM!r}"
+        ) from error
+    return formatter
 
 
 def _handlers(process: Process, console: TextIO, file: Path | None) -> list[logging.Handler]:
@@ -218,7 +249,4 @@ def _file_handler(file: Path) -> logging.Handler:
         file.parent.mkdir(parents=True, exist_ok=True)
         return LogFile(file, encoding="utf-8")
     except OSError as error:
-        raise SettingsError(
-            f"cannot write a log in {file.parent}: {error.strerror}; "
-            "set CP_CAP_AUTOSCALE_LOGDIR to a directory of your own"
-        ) from error
+        raise SettingsError(f"cannot write a log in {file.parent}: {error.strerror}; {OWN_FOLDER}") from error

@@ -13,7 +13,21 @@ from autoscaler.core.cost.spending import Budget, BudgetAction, Whose
 from autoscaler.core.policy import DeadlockAnswer, LostJobs, OwnerKind
 from autoscaler.settings.rows import AtLeastOne, Count, Positive, Seconds, Section, of_platform, setting, without_effect
 
-Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+
+def _engine(value: object) -> object:
+    """As the shim reads it."""
+    return value.strip().lower() or None if isinstance(value, str) else value
+
+
+_OF_LOGGING = {"WARN": "WARNING", "FATAL": "CRITICAL", "NOTSET": "DEBUG"}
+"""Further names of levels that Python's logging takes."""
+
+
+def _level(value: object) -> object:
+    return _OF_LOGGING.get(value, value) if isinstance(value, str) else value
+
+
+Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_level)]
 _EXPORT = r"^[A-Za-z0-9][A-Za-z0-9.-]*:/[A-Za-z0-9._/-]*$"
 """An NFS export: server and path."""
 
@@ -480,7 +494,7 @@ class Process(Section):
         False,
         "only a process that Cloud Pipeline starts reads it: it checks the settings of its queue then, and ends",
     )
-    engine: Literal["ours", "platform"] | None = without_effect(
+    engine: Annotated[Literal["ours", "platform"] | None, BeforeValidator(_engine)] = without_effect(
         "CP_CAP_AUTOSCALE_ENGINE",
         None,
         "only the script reads it that Cloud Pipeline starts for a queue, once `platform install` has put ours there: "

@@ -34,6 +34,7 @@ _SURE, _LIKELY, _OTHER = range(3)
 LONGEST = 9
 """Digits of the number of a queue."""
 _YES = ("true", "yes", "on", "1", "t", "y")
+_NO = ("false", "no", "off", "0", "f", "n")
 _OF_QUEUE, _OF_PROCESS = frozenset(rows(QueueSettings)), frozenset(rows(Process))
 _OWN = frozenset((DRY_RUN, VERBOSE, POLL, AUTOSCALE, "CP_CAP_AUTOSCALE_DRY_INIT", DISABLE_DEFAULT))
 """Settings of a process for which each queue's own counts, in one way or another."""
@@ -78,8 +79,8 @@ def composed(environ: Mapping[str, str], profiles: Sequence[Profile], numbers: M
         end = f"_{numbers[profile.queue]}" if numbers[profile.queue] else ""
         own = own_profile(profile.settings)
         result |= {f"{name}{end}": text for name, text in own.items() if name in _OF_QUEUE}
-        result[f"{DRY_RUN}{end}"] = str(is_true(own.get(DRY_RUN))).lower()
-        result[f"{AUTOSCALE}{end}"] = "true"
+        result[f"{DRY_RUN}{end}"] = _unread(own.get(DRY_RUN)) or str(is_true(own.get(DRY_RUN))).lower()
+        result[f"{AUTOSCALE}{end}"] = _unread(own[AUTOSCALE]) or "true"
         if not is_true(own[AUTOSCALE]):
             result[f"{WATCH_ONLY}{end}"] = "true"
         if end:
@@ -89,7 +90,8 @@ def composed(environ: Mapping[str, str], profiles: Sequence[Profile], numbers: M
         result[TAKE_OVER] = ",".join(f"{each.queue}={array_name(numbers[each.queue])}" for each in profiles)
     if delays := [text for each in profiles if (text := each.settings.get(POLL))]:
         result[POLL] = min(delays, key=_number)
-    result[VERBOSE] = str(any(is_true(each.settings.get(VERBOSE)) for each in profiles)).lower()
+    loud = [each.settings.get(VERBOSE) for each in profiles]
+    result[VERBOSE] = next(filter(None, map(_unread, loud)), str(any(map(is_true, loud))).lower())
     return result
 
 
@@ -180,6 +182,11 @@ def _of_cell(name: str) -> bool:
 
 def is_true(text: str | None) -> bool:
     return text is not None and text.strip().lower() in _YES
+
+
+def _unread(text: str | None) -> str:
+    """A value that is neither yes nor no: it is left as it is, so that whoever reads the settings refuses it."""
+    return text if text and text.strip() and text.strip().lower() not in (*_YES, *_NO) else ""
 
 
 def _number(text: str, none: float = float("inf")) -> float:

@@ -105,6 +105,14 @@ def test_valid_settings_are_said_to_be_valid(queue: Queue) -> None:
         ({"API_TOKEN": "wrong"}, ("API_TOKEN",)),
         ({"CP_CAP_SGE_HOSTLIST_NAME": "main"}, ("CP_CAP_SGE_HOSTLIST_NAME = 'main'", "write '@main'")),
         ({"RUN_ID": "77"}, ("RUN_ID=77",)),
+        ({"CP_CAP_AUTOSCALE_LOGDIR": "/etc/passwd"}, ("cannot write a log in /etc/passwd", "Directory for a log file")),
+        ({"CP_CAP_AUTOSCALE_LOGDIR": "/dev/full"}, ("/dev/full is no directory",)),
+        ({"CP_CAP_AUTOSCALE_LOGGING_FORMAT": "%(mesage"}, ("CP_CAP_AUTOSCALE_LOGGING_FORMAT = '%(mesage'",)),
+        ({"CP_CAP_AUTOSCALE_LOGGING_FORMAT": "%(foo)s"}, ("CP_CAP_AUTOSCALE_LOGGING_FORMAT = '%(foo)s'",)),
+        ({"CP_CAP_AUTOSCALE": "maybe"}, ("CP_CAP_AUTOSCALE = 'maybe'",)),
+        ({"CP_CAP_AUTOSCALE_DRY_RUN": "perhaps"}, ("CP_CAP_AUTOSCALE_DRY_RUN = 'perhaps'",)),
+        ({"CP_CAP_AUTOSCALE_VERBOSE": "much"}, ("CP_CAP_AUTOSCALE_VERBOSE = 'much'",)),
+        ({"CP_CAP_AUTOSCALE_ENGINE": "our"}, ("CP_CAP_AUTOSCALE_ENGINE = 'our'",)),
     ),
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -114,6 +122,25 @@ def test_each_error_is_printed_with_the_help_of_its_setting(
     code, printed = queue.verified(**given)
     assert code == 1
     assert [words for words in said if words not in printed] == [], printed
+
+
+def test_a_log_that_is_a_link_verifies_nothing(queue: Queue, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("logs")
+    (folder / "autoscaler.sge.main.q.log").symlink_to(folder / "elsewhere")
+    code, printed = queue.verified(CP_CAP_AUTOSCALE_LOGDIR=str(folder))
+    assert code == 1
+    assert "is a link, which is not followed" in printed
+
+
+@pytest.mark.parametrize("level", ("WARN", "CRITICAL", "FATAL"))
+def test_the_names_of_levels_that_the_platform_takes_are_valid(queue: Queue, level: str) -> None:
+    names = ("LEVEL_FILE", "LEVEL_RUN", "LEVEL_CONSOLE")
+    assert queue.verified(**{f"CP_CAP_AUTOSCALE_LOGGING_{name}": level for name in names})[0] == 0
+
+
+@pytest.mark.parametrize("engine", ("Ours", " platform "))
+def test_an_engine_is_read_as_the_shim_reads_it(queue: Queue, engine: str) -> None:
+    assert queue.verified(CP_CAP_AUTOSCALE_ENGINE=engine)[0] == 0
 
 
 def test_a_platform_that_does_not_answer_verifies_nothing(queue: Queue) -> None:

@@ -84,6 +84,18 @@ def test_a_format_that_is_none_is_refused(root: logging.Logger, tmp_path: Path) 
         configure_queue_log(settings(tmp_path, CP_CAP_AUTOSCALE_LOGGING_FORMAT="all"), {}, "main.q")
 
 
+@pytest.mark.parametrize("style", ("%(mesage", "%(foo)s", "%(message)s %(mesage", "%(message)d"))
+def test_a_format_with_which_no_line_can_be_made_is_refused(root: logging.Logger, tmp_path: Path, style: str) -> None:
+    with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_LOGGING_FORMAT = "):
+        configure_queue_log(settings(tmp_path, CP_CAP_AUTOSCALE_LOGGING_FORMAT=style), {}, "main.q")
+
+
+def test_levels_are_those_that_the_platform_hands_to_pythons_logging(tmp_path: Path) -> None:
+    names = {"WARN": "WARNING", "FATAL": "CRITICAL", "CRITICAL": "CRITICAL", "NOTSET": "DEBUG"}
+    read = {name: settings(tmp_path, CP_CAP_AUTOSCALE_LOGGING_LEVEL_FILE=name).log_level_file for name in names}
+    assert read == names
+
+
 def test_lines_reach_the_process_of_their_queue_and_lines_of_the_cell_reach_all(tmp_path: Path) -> None:
     taken: list[str] = []
     channel = tmp_path / ("long" * 25) / "x.sock"
