@@ -19,6 +19,7 @@ from autoscaler.core.actions import Launch, LaunchSet, Terminate
 from autoscaler.core.model.fleet import Interruption, OrderState
 from autoscaler.core.model.memory import Memory, WorkerNote
 from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.observe import Observer, list_all
 from autoscaler.errors import GridEngineNotObservable, NotObservable, ProviderNotObservable
@@ -189,6 +190,21 @@ def test_an_order_answered_during_the_observation_still_counts(world: World) -> 
 
     made.provider.workers = answered_meanwhile  # type: ignore[method-assign]
     assert [order.state for order in made.observe().snapshot.fleet.orders] == [OrderState.FAILED]
+
+
+@pytest.mark.parametrize(("tag", "coming"), (("", 2), (TAG, 2), ("another-tag", 0)))
+def test_machines_of_a_former_tag_are_not_coming(world: World, tag: str, coming: int) -> None:
+    """No listing shows them, whether they are there, have ended, or never came."""
+    made = observer(world, tag=tag)
+    bucket = world.provider().buckets()[0]
+    launch = Launch("execute", (LaunchSet((bucket,), 2),), because(Code.DEMAND))
+    made.store.accept(Plan((launch,), Memory()), pass_number=1, at=world.clock.now)
+    order = made.store.journal.orders(0)[0]
+    asked = LaunchOrder(f"{order.id}-0", order.id, TAG, "execute", (bucket,), 2, boot_script="")
+    made.store.journal.send(asked, 0, world.clock.now)
+    made.store.journal.answer(asked.token, ids=("a", "b"), failures=(), message="", at=world.clock.now)
+    fleet = made.observe().snapshot.fleet
+    assert sum(count for _, count in outstanding(fleet, POLICY, world.clock.now)) == coming
 
 
 def test_resume_releases_the_brake_of_earlier_passes(world: World) -> None:

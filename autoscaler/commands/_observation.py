@@ -138,6 +138,7 @@ def observer_of(invocation: Invocation, store: Store, provider: Provider) -> Obs
         invocation.zone,
         grid_engine_timeout=invocation.settings.process.grid_engine_timeout,
         rule_files=invocation.rule_files(provider),
+        tag=invocation.tag(make=False),
     )
 
 

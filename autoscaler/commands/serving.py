@@ -141,6 +141,7 @@ def serving(invocation: Invocation, *, json_log: bool = False, around: Around | 
         run_log = None if dry_run else _run_log(provider, invocation, tells=around is None)
         if run_log is not None:
             stack.callback(run_log.close)
+        report_former_tags(store, invocation)
         wakeup = Wakeup()
         stack.callback(wakeup.close)
         elsewhere = MeasuredElsewhere(provider, store.notifications.delivery)
@@ -453,6 +454,19 @@ def _keep_settings(store: Store, invocation: Invocation) -> None:
         owner = None if file is None else owner_name(Path(file))
         log.info("settings that changed: %s", ", ".join(names))
         audit.changed(owner or invocation.who, f"settings changed: {', '.join(names)}" + (f" ({file})" if file else ""))
+
+
+def report_former_tags(store: Store, invocation: Invocation) -> None:
+    """Warn of machines that were ordered under another tag a moment ago: nobody ends them."""
+    tag = invocation.tag(make=False)
+    recent = store.journal.orders(time.time() - invocation.settings.process.order_grace)
+    for former in sorted({record.cell for record in recent} - {"", tag}):
+        log.warning(
+            "machines of the cell's former tag %s do not count any more, and are neither listed nor ended: with "
+            "CP_CAP_AUTOSCALE_TAG=%s they are the cell's own again",
+            former,
+            former,
+        )
 
 
 def _reload(

@@ -504,8 +504,7 @@ class Loop:
         ending = [worker for worker in workers if worker.id in self._ends]
         left = [worker for worker in workers if worker.id not in self._ends]
         now, policy = self.observer.clock(), self.observer.policy
-        records = self.store.journal.orders(now - policy.order_grace)
-        orders = tuple(order for record in records for order in record.as_orders())
+        orders = self.observer.orders(now)
         coming = sum(count for _, count in outstanding(Fleet(tuple(listed), (), orders), policy, now))
         log.info("%s; %s", why, remaining(left, policy.currency, ending=len(ending), coming=coming))
 

@@ -7,7 +7,7 @@ reading that took too long is stale: the state that it shows may be gone, so it 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
@@ -111,6 +111,8 @@ class Observer:
     """Seconds for one of Grid Engine's commands."""
     listing_deadline: float = LISTING_DEADLINE
     stale_after: float = STALE_AFTER
+    tag: str = ""
+    """The tag of the cell's machines, as the provider lists them; '' if every order counts."""
     requests: Callable[[float], Requests] | None = None
     """Callers' requests of node arrays at a time; None: those in the store."""
     rule_files: RuleFiles | None = None
@@ -257,13 +259,21 @@ class Observer:
         nothing could be observed since, a node gets no second machine. If the clock was set back, old orders seem new
         again: machines with an end in the future came and went, and do not come again.
         """
-        nodes = {node.id for node in requests.nodes if node.worker_id is None}
-        records = self.store.journal.orders(now - self.policy.order_grace, nodes)
-        orders = tuple(order for record in records for order in record.as_orders())
+        orders = self.orders(now, {node.id for node in requests.nodes if node.worker_id is None})
         if not any(order.ids for order in orders):
             return orders
         gone = self.store.history.ended_after(now + CLOCK_SLACK)
         return tuple(replace(order, ids=tuple(one for one in order.ids if one not in gone)) for order in orders)
+
+    def orders(self, now: float, nodes: Collection[str] = ()) -> tuple[Order, ...]:
+        """Orders that may still bring workers, and those for these created nodes. The machines of an order of a former
+        tag are not listed, whether they are there or not: none of them is coming.
+        """
+        found: list[Order] = []
+        for record in self.store.journal.orders(now - self.policy.order_grace, nodes):
+            former = self.tag and record.cell not in ("", self.tag)
+            found += (replace(order, ids=()) if former else order for order in record.as_orders())
+        return tuple(found)
 
     def _begin_listing(self) -> Future[Listing]:
         """One listing at a time: a provider that hangs gets no second thread to hang."""

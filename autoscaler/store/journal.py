@@ -186,6 +186,11 @@ class OrderRecord:
         )
 
     @property
+    def cell(self) -> str:
+        """The tag of its machines; '' as long as nothing was requested."""
+        return self.attempts[-1].launch_order.cell if self.attempts else ""
+
+    @property
     def never_answered(self) -> int:
         """How many machines may exist of a request that was given up without an answer, and were in no listing then."""
         attempt = self.attempts[-1] if self.attempts else None

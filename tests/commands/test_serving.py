@@ -7,17 +7,30 @@ import logging
 import re
 import shutil
 import subprocess
+import time
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from autoscaler.commands._observation import reading_store
+from autoscaler.commands._observation import observer_of, reading_store
 from autoscaler.commands.context import Invocation
-from autoscaler.commands.serving import boot_script, key_in_metadata, refuse_unusable, serving, worker_boot
+from autoscaler.commands.serving import (
+    boot_script,
+    key_in_metadata,
+    refuse_unusable,
+    report_former_tags,
+    serving,
+    worker_boot,
+)
+from autoscaler.core.actions import Launch, LaunchSet
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.model.request_sets import ArrayDefinition, Target
+from autoscaler.core.snapshot import Plan
 from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.errors import SettingsError
+from autoscaler.providers.interface import LaunchOrder
 from autoscaler.store.identity import FILE, cell_secret
 from autoscaler.store.journal import OrderRecord
 from autoscaler.worker_configuration import order_key
@@ -194,6 +207,26 @@ def test_the_exposure_of_each_unit_is_at_most_2_5_of_10(unit: str) -> None:
     argv = ("systemd-analyze", "security", "--offline=true", "--threshold=25", str(path))
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_machines_of_a_former_tag_are_reported_at_the_start(
+    invocation: Invocation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No listing shows them any more, so nobody would end them."""
+    invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_TAG": "second-tag"})
+    bucket = invocation.provider().buckets()[0]
+    launch = Launch("execute", (LaunchSet((bucket,), 1),), because(Code.DEMAND))
+    with invocation.store() as store:
+        store.accept(Plan((launch,), Memory()), pass_number=1, at=time.time())
+        order = store.journal.orders(0)[0]
+        asked = LaunchOrder(f"{order.id}-0", order.id, "first-tag", "execute", (bucket,), 1, boot_script="")
+        store.journal.send(asked, 0, time.time())
+        store.journal.answer(asked.token, ids=("a",), failures=(), message="", at=time.time())
+        for tag, reported in (("first-tag", False), ("second-tag", True)):
+            caplog.clear()
+            report_former_tags(store, Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_TAG": tag}))
+            assert ("former tag first-tag" in caplog.text) is reported
+        assert observer_of(invocation, store, invocation.provider()).tag == "second-tag"
 
 
 def test_wrong_rules_stop_the_start_and_leave_running_ones_in_force(invocation: Invocation, tmp_path: Path) -> None:
