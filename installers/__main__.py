@@ -55,7 +55,7 @@ def _built(to: Path, work: Path, only: str, version: str) -> list[Path]:
     lay_out(interpreter, wheel, work / "packages", sources, folder)
     built = [wheel]
     for name in ("base", *EXTRAS):
-        check(folder / name)
+        check(folder / name, work)
         full = f"{PROGRAM}-{version}-linux-x86_64" if name == "base" else f"{PROGRAM}-{name}-{version}-linux-x86_64"
         if only != "deb":
             built.append(_compressed(packed(folder / name, PROGRAM, epoch), to / f"{full}.tar.zst", work))

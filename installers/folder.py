@@ -5,10 +5,13 @@ Packages that a cloud's SDK needs besides are folders to be laid over it, one fo
 
 from __future__ import annotations
 
+import glob
 import json
+import os
 import re
 import shutil
 import sys
+from _imp import source_hash
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,6 +22,8 @@ GLIBC = (2, 17)
 """The oldest glibc with which every program and library of the folder must work."""
 PYTHON = "python3.11"
 SITE = Path("lib", PYTHON, "site-packages")
+UNCHECKED_HASH = 1
+"""The flags of compiled code that Python takes as it is (PEP 552)."""
 OF_THE_SYSTEM = re.compile(r"lib(c|m|dl|pthread|rt|util|resolv|gcc_s)\.so\.\d+|ld-linux-x86-64\.so\.2")
 """What each Linux with glibc has; all else has to be in the folder."""
 PLATFORMS = [
@@ -103,9 +108,14 @@ def _tidy(packages: Path) -> None:
 
 
 def _compile(python: Path, folder: Path) -> None:
-    """Compiled code that Python takes without a look at its source's time, which unpacking may change."""
-    options = ("--invalidation-mode=unchecked-hash", "-s", str(folder), "-p", PLACE, "-q", "-j1")
-    run(str(python), "-I", "-m", "compileall", *options, str(folder / "lib"), env={"PYTHONHASHSEED": "0"})
+    """Compiled code that Python takes without a look at its source's time, which unpacking may change.
+
+    Programs of the folder that ran before, and compileall itself, may have left code of another kind: none of it stays.
+    """
+    for left in sorted(folder.rglob("__pycache__")):
+        shutil.rmtree(left)
+    options = ("--invalidation-mode=unchecked-hash", "-f", "-s", str(folder), "-p", PLACE, "-q", "-j1")
+    run(str(python), "-I", "-B", "-m", "compileall", *options, str(folder / "lib"), env={"PYTHONHASHSEED": "0"})
 
 
 def _share(sources: Path, base: Path) -> None:
@@ -128,11 +138,36 @@ def _share(sources: Path, base: Path) -> None:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def check(folder: Path) -> None:
-    """Raises Failed if something needs a newer glibc, or a library that is not there."""
+def check(folder: Path, work: Path) -> None:
+    """Raises Failed if something needs a newer glibc, or a library that is not there, or if Python would compile
+    something again. `work`: where it was built, which no compiled code names.
+    """
     problems = [f"{name}: {what}" for name in _elf_files(folder) for what in unmet(folder, name)]
     if problems:
         raise Failed("\n".join(("not self-contained:", *problems)))
+    if stale := sorted(badly_compiled(folder, work)):
+        raise Failed("\n".join((f"badly compiled, {len(stale)} in all:", *stale[:20])))
+
+
+def badly_compiled(folder: Path, work: Path) -> Iterable[str]:
+    """Compiled code that Python would not take, or that names the folder of the build; and sources without any.
+
+    The header of 16 bytes is that of PEP 552: magic number, flags, and here the hash of the source.
+    """
+    for source in (folder / "lib").rglob("*.py"):
+        if not list((source.parent / "__pycache__").glob(f"{glob.escape(source.stem)}.*.pyc")):
+            yield f"{source.relative_to(folder)}: not compiled"
+    for path in folder.rglob("*.pyc"):
+        code, name = path.read_bytes(), path.relative_to(folder)
+        source = path.parent.parent / f"{path.name.split('.cpython-')[0]}.py"
+        if path.parent.name != "__pycache__" or not source.is_file():
+            yield f"{name}: has no source"
+        elif int.from_bytes(code[4:8], "little") != UNCHECKED_HASH:
+            yield f"{name}: depends on the time of its source"
+        elif code[8:16] != source_hash(int.from_bytes(code[:4], "little"), source.read_bytes()):
+            yield f"{name}: was compiled from another source"
+        if os.fsencode(work) in code:
+            yield f"{name}: names {work}"
 
 
 def _elf_files(folder: Path) -> Iterable[str]:
