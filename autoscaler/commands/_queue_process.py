@@ -8,8 +8,11 @@ or two. When a queue comes, goes or has other settings, the one that decides beg
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
+import os
 import signal
+import stat
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -130,6 +133,7 @@ class QueueServing:
         self._said = ""
 
     def run(self) -> int:
+        append_output()
         with self._signals(), self.own.log() as handlers:
             while not self._stop:
                 try:
@@ -352,6 +356,17 @@ class QueueServing:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def append_output(descriptors: Sequence[int] = (1, 2)) -> None:
+    """Write at the end of the file that the output goes to. The platform's tool empties that file for the next process
+    while this one still writes, which would otherwise go on at its old place and leave zeros before it.
+    """
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):  # it is closed, or belongs to a file system that cannot
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+                fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_APPEND)
 
 
 def _handle(handlers: Sequence[logging.Handler], record: logging.LogRecord) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.commands import _queue_process
+from autoscaler.commands._queue_process import append_output
 from autoscaler.commands.main import main
 from autoscaler.providers.cloud_pipeline.credential import Credential
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
@@ -189,6 +190,32 @@ def test_a_process_that_waits_keeps_the_token_good_with_which_it_may_have_to_dec
     plane.process.control("expire")
     assert renewed != first
     assert renewed in plane.process.state["tokens"]
+
+
+def test_output_that_is_emptied_for_the_next_process_has_no_zeros(tmp_path: Path) -> None:
+    output = tmp_path / ".nohup.autoscaler.sge.main.q.log"
+    with output.open("wb", buffering=0) as old:
+        old.write(b"a long line of the old process\n")
+        append_output((old.fileno(), 999_999))
+        with output.open("wb", buffering=0) as new:
+            new.write(b"new\n")
+            append_output((new.fileno(),))
+            old.write(b"the old one ends\n")
+            new.write(b"new goes on\n")
+    assert output.read_bytes() == b"new\nthe old one ends\nnew goes on\n"
+
+
+def test_a_process_of_a_queue_appends_to_its_output_from_its_start(
+    queue: Queue, plane: CloudPipelinePlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(_queue_process, "append_output", lambda: begun.append("output"))
+    monkeypatch.setattr(_queue_process.QueueServing, "_remaining", lambda _: "")
+    serving = object.__new__(_queue_process.QueueServing)  # a whole one needs a cell of Grid Engine
+    serving.own = _queue_process.OwnQueue({**plane.environment, **PROFILE, "LOG_DIR": str(queue.folder)})
+    serving._stop = "SIGTERM"
+    assert serving.run() == 0
+    assert begun == ["output"]
 
 
 def test_the_task_of_a_further_queue_has_its_name(queue: Queue, plane: CloudPipelinePlane) -> None:
