@@ -160,7 +160,9 @@ def test_where_all_places_are_taken_a_client_that_does_not_read_gives_way(
 
     assert until(lambda: answered() > 0)
     assert not until(lambda: answered() == calls, 1.5)
-    connections.open()
+    late = connections.open(asked)
+    # Whoever looks whether a connection was ended reads from it: only once that is decided.
+    assert late.recv(8) == b"HTTP/1.1"
     assert until(lambda: ended(deaf), 5.0)
     assert answered() < calls
     assert not ended(reads)
