@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +43,8 @@ def install(repo: Path | None, as_json: bool) -> None:
     found = Repo.of(repo, os.environ)
     done = found.install()
     with contextlib.suppress(SettingsError):  # an image has no Grid Engine yet
-        _register(Invocation(os.environ)).forget_leaving()
+        if _end_drain(Invocation(os.environ)):
+            done += "; our workers are no longer given back"
     print_result(f"{done}; `sge restart QUEUE` starts it for a queue", as_json=as_json, repo=str(found.folder))
 
 
@@ -121,8 +123,35 @@ def _drain(invocation: Invocation) -> Path | None:
     environ.pop(TAKE_OVER, None)  # from now on the platform's own workers are its own again
     log = Path(environ.get("LOG_DIR") or "/var/log") / "sge-autoscaler.uninstall.log"
     drain = PythonProgram.module("autoscaler.commands.main", "stop", "--drain")
-    start(drain.argv, env=python_environment(environ), cwd=Path("/"), output=log)
+    child = start(drain.argv, env=python_environment(environ), cwd=Path("/"), output=log)
+    register.note_drain(child.pid)
     return log
+
+
+def _end_drain(invocation: Invocation) -> bool:
+    """End what an `uninstall` began: its stop, so that workers serve again, and the process that carries it out and
+    keeps the cell's lock. Returns whether there was one.
+    """
+    from autoscaler.settings.queue_profiles import Profile, composed, numbered
+
+    register = _register(invocation)
+    leaving = register.leaving()
+    if leaving:
+        profiles = [Profile(each.queue, each.settings) for each in leaving]
+        served = Invocation(composed(invocation.environ, profiles, numbered(profiles, register.numbers())))
+        cancel_drain(register, served)
+    register.forget_leaving()
+    return bool(leaving)
+
+
+def cancel_drain(register: QueueRegister, served: Invocation) -> None:
+    """End the process first: one that has just begun would ask for its stop after we cancelled it."""
+    from autoscaler.store.overrides import Verb
+
+    register.end_drain()
+    if served.store_file.exists():
+        with served.store() as store:
+            store.overrides.end(Verb.STOP_DRAIN, who=served.who, at=time.time())
 
 
 @command.command()

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,6 +26,9 @@ STOPPED = "stopped"
 """Name of the note that a person stopped the autoscaler of this cell."""
 LEAVING = "leaving.json"
 """Name of the note that the platform's own autoscaler is back, and of the queues whose workers are given back."""
+
+DRAIN = "drain.pid"
+"""Name of the note with the process that gives their workers back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,24 @@ class QueueRegister:
 
     def forget_leaving(self) -> None:
         (self.directory / LEAVING).unlink(missing_ok=True)
+
+    def note_drain(self, pid: int) -> None:
+        """This process, `sge-autoscaler stop --drain`, gives the workers back."""
+        write_note(self.directory / DRAIN, str(pid), mode=0o600)
+
+    def end_drain(self) -> bool:
+        """Have that process end after its action in hand; returns whether it was there."""
+        note = self.directory / DRAIN
+        try:
+            pid = int(note.read_text(encoding="utf-8"))
+            note.unlink(missing_ok=True)
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if not {b"stop", b"--drain"} <= set(words):  # another process has its number now
+                return False
+            os.kill(pid, signal.SIGTERM)
+        except (OSError, ValueError):
+            return False
+        return True
 
     def note_stop(self, at: float) -> None:
         """A person stopped the autoscaler: only a process that starts later serves the cell again."""

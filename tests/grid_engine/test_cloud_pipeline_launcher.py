@@ -368,6 +368,31 @@ def test_when_the_platforms_own_comes_back_for_one_queue_its_workers_are_its_own
     assert left == ([theirs], 1), "nothing of ours touches their worker"
 
 
+def test_an_install_ends_the_giving_back_of_an_uninstall_while_a_job_runs(
+    empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
+) -> None:
+    launcher = launcher_of(empty_cell, cloud, QUICK)
+    show_on_failure["logs"] = launcher.shown
+    scaling, first, second = Autoscaling(empty_cell), Gate(empty_cell, "first"), Gate(empty_cell, "second")
+    job = first.submit("-q", "main.q", "-pe", "local", "2")
+    with launcher.launched():
+        until(lambda: scaling.running_on(job), 60, "the job did not start")
+        assert launcher.command("platform", "uninstall").returncode == 0
+        launcher.restart("main.q")
+        until(lambda: THEIRS in launcher.console("main.q").read_text(), 30, "it is not back")
+        assert b"no longer given back" in launcher.command("platform", "install").stdout
+        launcher.restart("main.q")
+        until(lambda: deciding(launcher) == "main.q", 60, "its process does not decide")
+        later = second.submit("-q", "main.q", "-pe", "local", "2")
+        until(lambda: scaling.running_on(later), 60, "the queue is not scaled while the first job runs")
+        still = bool(scaling.running_on(job))
+        first.open()
+        second.open()
+        until(lambda: scaling.ended_well(job) and scaling.ended_well(later), 60, "the jobs did not end well")
+
+    assert still
+
+
 def launched_by_platform(cell: Cell, cloud: PlayedCloud, launcher: Launcher) -> str:
     """The run of a worker as the platform's own autoscaler launches it (pipeline/hpc/autoscaler.py)."""
     environment = launcher.environment
