@@ -74,6 +74,10 @@ class BucketVerdict:
     bucket: BucketKey
     chosen: bool
     reason: Reason
+    judged_for: str = field(default="", compare=False)
+    """The node array that a launch was sized for; '' where none is known. A bucket may be of use to one and not to
+    another.
+    """
 
 
 @dataclass(frozen=True, slots=True)

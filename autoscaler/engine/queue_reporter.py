@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from autoscaler.core.actions import Action, AskGridEngine, Launch, WorkerAction
 from autoscaler.core.model.complexes import matches
 from autoscaler.core.model.fleet import ANY
-from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.policy import QueuePolicy
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.requests.instance_types import allowed_types
@@ -108,6 +108,7 @@ def plan_of(queue: QueuePolicy, plan: Plan, snapshot: Snapshot) -> Plan:
             if (worker.name in hosts if worker.id is None else of_worker.get(worker.id, "") in arrays)
         ),
         buckets=tuple(_offers(plan, arrays)),
+        notes=tuple(note for note in plan.notes if not _of_another(note, queue.name, arrays, snapshot)),
         failures=tuple(each for each in plan.failures if each.bucket.node_array in (ANY, *arrays)),
         waiting=waiting,
         counted=counted,
@@ -117,11 +118,13 @@ def plan_of(queue: QueuePolicy, plan: Plan, snapshot: Snapshot) -> Plan:
 
 def _offers(plan: Plan, arrays: Collection[str]) -> Iterator[BucketVerdict]:
     """Offers are the whole cell's: of those that any array may use, the ones that these launch, and those that are not
-    to be had.
+    to be had. What was said of one for arrays of another queue is left out.
     """
     launches = [action for action in plan.actions if isinstance(action, Launch) and action.node_array in arrays]
     taken = {offer.type.name for launch in launches for each in launch.candidates for offer in each.offers}
     for verdict in plan.buckets:
+        if verdict.judged_for and verdict.judged_for.partition(GROUPS)[0] not in arrays:
+            continue
         if (
             verdict.bucket.node_array in arrays
             or verdict.bucket.instance_type in taken
@@ -132,6 +135,14 @@ def _offers(plan: Plan, arrays: Collection[str]) -> Iterator[BucketVerdict]:
             )
         ):
             yield verdict
+
+
+def _of_another(note: Reason, queue: str, arrays: Collection[str], snapshot: Snapshot) -> bool:
+    """Whether a note names a queue or a node array, and it is not of this queue."""
+    facts = dict(note.facts)
+    array, named = str(facts.get("node_array", "")).partition(GROUPS)[0], facts.get("queue")
+    others = {each.name for each in snapshot.policy.queues} - {queue}
+    return named in others or (array not in arrays and snapshot.policy.node_array(array) is not None)
 
 
 def _may_run_in(queue: QueuePolicy, category: JobCategoryVerdict) -> bool:

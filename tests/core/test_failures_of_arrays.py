@@ -143,3 +143,9 @@ def test_a_failure_of_an_array_without_its_order_stays_everybodys() -> None:
     lost = LaunchFailure(BucketKey("m5.large"), NOW - 60, FailureKind.PERMANENT, DENIED, "gone")
     made = plan(two_queues(*of_both_queues(), lost, limits=LIMITS))
     assert (arrays(made), set(made.memory.stopped)) == (set(), {"execute", "execute_1"})
+
+
+def test_what_is_said_of_an_offer_names_the_array_that_it_was_said_for() -> None:
+    made = plan(two_queues(*of_both_queues(), limits=LIMITS))
+    assert arrays(made) == {"execute", "execute_1"}
+    assert {verdict.judged_for for verdict in made.buckets} == {"execute", "execute_1"}

@@ -16,13 +16,14 @@ import pytest
 from autoscaler.core.model.cluster import ExecutionHost, JobRequest, QueueInstance
 from autoscaler.core.model.fleet import Bucket, BucketKey, Fleet, MachineState, Worker
 from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.policy import NodeArrayPolicy, Policy, QueuePolicy
-from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.snapshot import BucketVerdict, Plan, Snapshot
 from autoscaler.engine.observe import Observation
 from autoscaler.engine.pass_reporter import PassReporter
 from autoscaler.engine.queue_log import QueueLines, lines_taken
 from autoscaler.engine.queue_register import QueueRegister
-from autoscaler.engine.queue_reporter import QueueReporter
+from autoscaler.engine.queue_reporter import QueueReporter, plan_of
 from autoscaler.errors import SettingsError
 from autoscaler.report.log import configure_queue_log
 from autoscaler.settings.process_settings import Process
@@ -224,6 +225,26 @@ def test_each_queue_has_its_own_sentence_and_nothing_of_others(caplog: pytest.Lo
     assert found["x.q"][0] == "INFO pass 812: 2 jobs wait; disabling w2 (idle 11m > 10m)"
     assert "DEBUG   1 of at most 3 additional workers: w1; 0 jobs run; 3 have been able" in found["main.q"][2]
     assert not any("w2" in line for line in found["main.q"])
+
+
+def test_a_queue_shows_no_reasons_of_another_that_launches_in_the_same_pass(caplog: pytest.LogCaptureFixture) -> None:
+    notes = tuple(because(Code.BATCH_DELAY, node_array=array, delay_s=1.0) for array in ("execute", "execute_1:g"))
+    verdicts = (
+        BucketVerdict(
+            BucketKey(BIG.name, zone="eu-1a"), False, because(Code.BUCKET_NOT_ALLOWED, type=BIG.name), "execute"
+        ),
+        BucketVerdict(
+            BucketKey("x9"), False, because(Code.BUCKET_NOT_PREFERRED, type="x9", preferred=BIG.name), "execute_1"
+        ),
+        BucketVerdict(BucketKey(BIG.name), True, because(Code.BUCKET_CHOSEN), "execute_1"),
+    )
+    bought = replace(launch(1), node_array="execute_1")
+    of = replace(plan(bought, notes=notes), buckets=verdicts)
+    policy = two_queues().policy
+    shown = {queue.name: plan_of(queue, of, two_queues()) for queue in policy.queues}
+    assert {name: own.buckets for name, own in shown.items()} == {"main.q": (), "x.q": verdicts[1:]}
+    assert {name: own.notes for name, own in shown.items()} == {"main.q": notes[:1], "x.q": notes[1:]}
+    assert "not allowed" not in str(reported(QueueReporter(PassReporter(silent=True), {}), of, two_queues(), caplog))
 
 
 def test_a_pass_without_news_of_a_queue_writes_nothing_there(caplog: pytest.LogCaptureFixture) -> None:

@@ -81,7 +81,7 @@ def launch_all(
         notes.pop(blocked, None)  # the pass reports it anyway
     return Launches(
         launches=tuple(growth.launch for _, growth in found if growth.launch is not None),
-        buckets=tuple(verdict for _, growth in found for verdict in growth.buckets),
+        buckets=tuple(replace(verdict, judged_for=array.name) for array, growth in found for verdict in growth.buckets),
         notes=tuple(notes),
         by_queue={queue: reason for queue, reason in by_queue.items() if reason is not None},
         withheld=withheld,
