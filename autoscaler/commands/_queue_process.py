@@ -49,6 +49,9 @@ from autoscaler.supervised import supervised
 
 log = logging.getLogger("autoscaler.run")
 NONE_LEFT = "it has no worker"
+CAP = "CP_CAP_"
+"""Begins the names of settings."""
+OF_LOG = frozenset(("CP_CAP_AUTOSCALE_LOGDIR", "CP_CAP_AUTOSCALE_TASK"))
 LOOK_EVERY = 0.5
 """Seconds between two checks whether the one that decides has ended, or whether the queues have changed."""
 SETTLED = 1.0
@@ -92,6 +95,7 @@ class OwnQueue:
         """Say why this queue is not served where the platform's people look: printed, in its file, in the run's log."""
         first = f"queue {self.name} is not served:"
         lines = [first, *(f"  {problem}" for problem in problems)]
+        self._log_in_spite_of_settings()
         try:
             with self.log():
                 for line in lines:
@@ -100,6 +104,15 @@ class OwnQueue:
             if str(error) not in "\n".join(problems):
                 lines.append(str(error))
             echo("\n".join(lines))
+
+    def _log_in_spite_of_settings(self) -> None:
+        """If the settings cannot be read, keep only those that say where to log."""
+        try:
+            self.invocation.settings  # noqa: B018 - read here, so that an error shows
+        except SettingsError:
+            kept = {name: text for name, text in self.environ.items() if name in OF_LOG or not name.startswith(CAP)}
+            own = own_profile({**kept, NAME: self.name})
+            self.invocation = Invocation(composed(own, [Profile(self.name, given(own))], {self.name: ""}))
 
     def _run_log(self, level: str) -> RunLog | None:
         try:

@@ -169,10 +169,33 @@ def test_at_the_start_errors_are_in_the_log_of_the_queue_and_of_the_run(
     assert not (tmp_path / "state").exists()
 
 
-def test_wrong_settings_are_in_its_output_where_no_log_can_be_opened(queue: Queue) -> None:
-    code, printed = queue.served({"CP_CAP_AUTOSCALE_WORKERS": "three"})
+@pytest.mark.parametrize(
+    ("name", "text"),
+    (
+        ("CP_CAP_AUTOSCALE_WORKERS", "three"),
+        ("CP_CAP_AUTOSCALE_PRICE_TYPE", "cheap"),
+        ("CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT", "soon"),
+        ("CP_CAP_AUTOSCALE_LOGGING_LEVEL_RUN", "LOUD"),
+    ),
+)
+def test_at_the_start_a_value_that_cannot_be_read_is_in_both_logs_and_printed_once(
+    queue: Queue, plane: CloudPipelinePlane, tmp_path: Path, name: str, text: str
+) -> None:
+    code, printed = queue.served({name: text})
+    logged = (tmp_path / "logs" / "autoscaler.sge.main.q.log").read_text()
+    in_run = plane.process.state["master"]["log"]
     assert code == 1
-    assert "CP_CAP_AUTOSCALE_WORKERS = 'three'" in printed
+    for shown in (printed, logged, "".join(line["logText"] for line in in_run)):
+        assert shown.count(f"{name} = '{text}'") == 1, shown
+    assert {line["taskName"] for line in in_run} == {"SGEAutoscaling"}
+
+
+def test_wrong_settings_are_printed_once_where_no_log_can_be_opened(queue: Queue, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = str(tmp_path / "file" / "logs")
+    code, printed = queue.served({"CP_CAP_AUTOSCALE_WORKERS": "three", "CP_CAP_AUTOSCALE_LOGDIR": folder})
+    assert code == 1
+    assert printed.count("CP_CAP_AUTOSCALE_WORKERS = 'three'") == 1
 
 
 def test_a_process_that_waits_keeps_the_token_good_with_which_it_may_have_to_decide(
