@@ -25,7 +25,6 @@ def is_set(name):
 
 
 def say(text):
-    """In the output of this process and in the log of its queue."""
     folder = os.environ.get("CP_CAP_AUTOSCALE_LOGDIR") or os.environ.get("LOG_DIR") or "/var/log"
     line = "%s [MainThread] [WARNING] %s\n" % (time.strftime("%Y-%m-%d %H:%M:%S"), text)
     os.write(1, line.encode("utf-8"))
@@ -39,9 +38,8 @@ def say(text):
 
 def our_program():
     """Our program, or None and why it cannot be started."""
-    on_path = [each + "/sge-autoscaler" for each in os.environ.get("PATH", "").split(":") if each[:1] == "/"]
-    named = os.environ.get("SGE_AUTOSCALER")
-    places = [named] if named else ["/opt/sge-autoscaler/bin/sge-autoscaler"] + on_path
+    named, path = os.environ.get("SGE_AUTOSCALER"), "/opt/sge-autoscaler/bin:" + os.environ.get("PATH", "")
+    places = [named] if named else [each + "/sge-autoscaler" for each in path.split(":") if each[:1] == "/"]
     program = next((each for each in places if os.path.isfile(each) and os.access(each, os.X_OK)), None)
     if program is None:
         return None, "sge-autoscaler is not installed (%s)" % (named or places[0] + ", PATH")
@@ -62,14 +60,17 @@ def locked(name, kind):
 
 def join(engine):
     """Count among the processes of this autoscaler for life; False if the other one serves the cell."""
-    os.path.isdir(LOCKS) or os.makedirs(LOCKS, 0o755)
-    choosing = locked("choosing", fcntl.LOCK_EX)
-    other = locked(OTHER[engine], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        os.path.isdir(LOCKS) or os.makedirs(LOCKS, 0o755)
+        choosing, other = locked("choosing", fcntl.LOCK_EX), locked(OTHER[engine], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (IOError, OSError) as error:  # if the folder is there, other queues may have chosen by it
+        nothing = os.path.isdir(LOCKS) or os.environ.get("CP_CAP_AUTOSCALE_ENGINE", "").strip().lower() == "ours"
+        say("%s: %s" % (error, "nothing is started" if nothing else "the platform's own autoscaler is started"))
+        sys.exit(1 if nothing else original())
     if other is not None:
         getattr(os, "set_inheritable", lambda *_: None)(locked(engine, fcntl.LOCK_SH), True)
         os.close(other)
-    os.close(choosing)
-    return other is not None
+    return os.close(choosing) or other is not None
 
 
 def original():
@@ -86,8 +87,7 @@ def main():
     if why and wanted != "platform":
         say("%s: %s" % (why, "nothing is started" if wanted == "ours" else "the platform's own autoscaler is started"))
     if (program or engine == "platform") and not is_set("CP_CAP_AUTOSCALE_DRY_INIT") and not join(engine):
-        say("other queues of this cell are with %s" % CALLED[OTHER[engine]])
-        engine = OTHER[engine]
+        engine = say("other queues of this cell are with %s" % CALLED[OTHER[engine]]) or OTHER[engine]
         if wanted == "ours" or (engine == "ours" and program is None) or not join(engine):
             return say("%s cannot take part: nothing is started for this queue" % CALLED[OTHER[engine]]) or 1
     if engine == "platform":

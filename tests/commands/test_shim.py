@@ -425,3 +425,23 @@ def test_another_cell_is_free_to_choose(started: Shim) -> None:
 def test_a_verification_takes_part_in_nothing(started: Shim, tmp_path: Path) -> None:
     assert started.start(CP_CAP_AUTOSCALE_DRY_INIT="true").startswith("OURS")
     assert not (tmp_path / "locks").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "folder", "original"),
+    (({}, False, True), ({"CP_CAP_AUTOSCALE_ENGINE": "ours"}, False, False), ({}, True, False)),
+)
+def test_where_no_lock_can_be_made_it_says_what_is_started(
+    started: Shim, tmp_path: Path, given: Mapping[str, str], folder: bool, original: bool
+) -> None:
+    """With the folder there, another queue may be with ours already: two autoscalers would decide for one cell."""
+    locks = tmp_path / "locks"
+    if folder:
+        (locks / "choosing-default").mkdir(parents=True)
+    else:
+        locks.write_text("")
+    printed = started.start(**given)
+    what = "the platform's own autoscaler is started" if original else "nothing is started"
+    assert what in (tmp_path / "autoscaler.sge.main.q.log").read_text()
+    assert "Traceback" not in printed
+    assert printed.endswith("ORIGINAL\n") is original
