@@ -29,7 +29,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot, WorkerVerdict
 from autoscaler.engine.last_decision import LastDecision
-from autoscaler.engine.loop import COMMANDS_SLOW, IDLE, LONG_PAUSE, Loop, remaining
+from autoscaler.engine.loop import COMMANDS_SLOW, IDLE, LONG_PAUSE, MOST_WORDS, Loop, remaining
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.operator_commands import OperatorCommand, carry_out
 from autoscaler.engine.pass_listener import Pass, PassListener
@@ -236,6 +236,28 @@ def test_an_outage_is_logged_once_and_again_when_its_kind_changes(
     for _ in range(3):
         loop._guarded_pass()
     assert [message.rpartition(": ")[2] for message in caplog.messages] == ["qstat timed out", "no answer"]
+
+
+def test_an_outage_that_goes_on_writes_the_same_words_once_at_any_level(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = (f"{words} in {number} ms" for number in range(50) for words in ("refused", "timed out"))
+    odd = (chr(ord("a") + number // 26) + chr(ord("a") + number % 26) for number in range(100))
+
+    given = iter((*said, *odd))
+
+    def blind(_: Observer) -> Observation:
+        raise GridEngineNotObservable(next(given))
+
+    loop = start(world, decide=nothing)
+    monkeypatch.setattr(Observer, "observe", blind)
+    caplog.set_level("DEBUG", "autoscaler.engine.loop")
+    for most in (2, MOST_WORDS):
+        caplog.clear()
+        for _ in range(100):
+            loop._guarded_pass()
+        told = [record for record in caplog.records if record.message.startswith("cannot observe")]
+        assert len(told) <= most
 
 
 def test_a_pass_without_an_observation_keeps_the_memory(world: World) -> None:

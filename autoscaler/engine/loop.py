@@ -7,6 +7,7 @@ next one observes anew. The only broad `except` of a pass is here.
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -79,6 +80,9 @@ DEFECT = "a defect ended this pass; the next pass starts anew"
 
 _AGAIN = dict.fromkeys((StateNotKept.__name__, OSError.__name__), "the state can be kept again")
 """What is well again, by the class of the error that there was."""
+MOST_WORDS = 20
+"""Different words of one outage that are logged."""
+_DIGITS = re.compile(r"\d+")
 
 log = logging.getLogger("autoscaler.engine.loop")
 
@@ -149,6 +153,8 @@ class Loop:
     _reload_wanted: bool = False
     _blind: str = ""
     _blind_passes: int = 0
+    _blind_words: set[str] = field(default_factory=set)
+    """What was logged of the outage that goes on, without numbers."""
     _last: Observation | None = None
     _memory: Memory | None = None
     """What the last pass remembers."""
@@ -392,10 +398,17 @@ class Loop:
         return self._backoff(error, "")
 
     def _cannot(self, words: str, error: Exception) -> float:
-        """Log it once. The words change while an outage goes on (refused, timed out), and only a new kind is news."""
-        kind = type(error).__name__
-        log.log(logging.DEBUG if kind == self._blind else logging.ERROR, words)
+        """Log it once. The words change while an outage goes on (refused, timed out), and only a new kind is news:
+        other words of the same kind are details, each once and a few at most.
+        """
+        kind, plain = type(error).__name__, _DIGITS.sub("0", words)
+        if kind != self._blind:
+            log.error(words)
+            self._blind_words = set()
+        elif plain not in self._blind_words and len(self._blind_words) < MOST_WORDS:
+            log.debug(words)
         self._blind = kind
+        self._blind_words.add(plain)
         self.notifier.status(words)
         return self._backoff(error, words)
 
