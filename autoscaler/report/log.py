@@ -56,6 +56,8 @@ def configure_queue_log(process: Process, environ: Mapping[str, str], queue: str
     """
     formatter = _queue_formatter(process.log_format, Redaction(environ))
     handlers = _handlers(process, sys.stdout, _queue_file(process, environ, queue))
+    if process.verbose and process.log_level_console == "INFO":  # what was launched and tagged is a detail as well
+        handlers[0].setLevel(logging.DEBUG)
     for handler in handlers:
         handler.addFilter(lambda record: getattr(record, "queue", None) in (None, queue))
     _log_to(handlers, formatter)

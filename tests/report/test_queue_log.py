@@ -97,6 +97,19 @@ def test_levels_are_those_that_the_platform_hands_to_pythons_logging(tmp_path: P
     assert read == names
 
 
+@pytest.mark.parametrize(
+    ("given", "printed"),
+    (({}, ""), ({"VERBOSE": "true"}, "a run\n"), ({"VERBOSE": "true", "LOGGING_LEVEL_CONSOLE": "WARNING"}, "")),
+)
+def test_verbose_prints_all_details_unless_another_level_is_asked_for(
+    root: logging.Logger, tmp_path: Path, capsys: pytest.CaptureFixture[str], given: dict[str, str], printed: str
+) -> None:
+    names = {f"CP_CAP_AUTOSCALE_{name}": text for name, text in given.items()}
+    configure_queue_log(settings(tmp_path, CP_CAP_AUTOSCALE_LOGGING_FORMAT="%(message)s", **names), {}, "main.q")
+    root.debug("a run")
+    assert capsys.readouterr().out == printed
+
+
 def test_lines_reach_the_process_of_their_queue_and_lines_of_the_cell_reach_all(tmp_path: Path) -> None:
     taken: list[str] = []
     channel = tmp_path / ("long" * 25) / "x.sock"
