@@ -18,7 +18,11 @@ from autoscaler.providers.interface import Provider
 from autoscaler.providers.settings import ExtensionSettings, prefix_of, read_settings
 
 GROUP = "sge_autoscaler.providers"
-_PROVIDERS = Extensions(GROUP, "provider", "install what it needs, perhaps sge-autoscaler[{name}]")
+_PROVIDERS = Extensions(
+    GROUP,
+    "provider",
+    "install what it needs, perhaps the package sge-autoscaler-{name}, or the wheel's file with [{name}]",
+)
 _MEMBERS = ("buckets", "workers", "launch", "terminate", "check")
 _ATTRIBUTES = ("name", "enrols_itself", "Settings")
 

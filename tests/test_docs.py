@@ -27,6 +27,7 @@ from autoscaler.settings.pages import generated
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EVERY_TEXT = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "conf").rglob("*.toml"))]
 REFERENCE = ROOT / "docs" / "commands.md"
 OPERATE = tuple(ROOT / "docs" / "operate" / f"{name}.md" for name in ("install", "by-day", "at-night", "submission"))
 PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -86,6 +87,34 @@ def named(words: str) -> str | None:
 
 def test_the_table_of_commands_has_every_command_and_every_option() -> None:
     assert table() == {name: options(command) for name, command in COMMANDS.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    (
+        ("pip install sge-autoscaler", ["sge-autoscaler"]),
+        ("`/opt/x/bin/pip3 install --upgrade 'sge_autoscaler[aws]'`", ["'sge_autoscaler[aws]'"]),
+        ("pipx install sge-autoscaler==1.0", ["sge-autoscaler==1.0"]),
+        ("pip install \\\n  sge-autoscaler", ["sge-autoscaler"]),
+        ("pip install './sge_autoscaler-1.0-py3-none-any.whl[aws]'", []),
+        ("pip install /tmp/sge_autoscaler-1.0-py3-none-any.whl && sge-autoscaler doctor", []),
+        ("pip install --require-hashes -r requirements/run.txt\nsge-autoscaler doctor", []),
+    ),
+)
+def test_the_name_of_the_program_after_pip_install_is_recognized(text: str, found: list[str]) -> None:
+    assert names_of_an_index(text) == found
+
+
+@pytest.mark.parametrize("page", EVERY_TEXT, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_installs_the_program_by_a_name_that_anybody_can_register(page: Path) -> None:
+    assert names_of_an_index(page.read_text(encoding="utf-8")) == []
+
+
+def names_of_an_index(text: str) -> list[str]:
+    """Words after `pip install` by which pip would ask a package index for the program."""
+    commands = re.findall(r"\bpip(?:x|[0-9.]+)? install\b((?:\\\n|[^\n&;|`])*)", text)
+    words = (word for command in commands for word in command.replace("\\\n", " ").split())
+    return [word for word in words if re.fullmatch(r"[\"']?sge[-_.]autoscaler([\[=<>~!@].*)?[\"']?", word)]
 
 
 @PAGE

@@ -64,7 +64,10 @@ def read_tasks(settings: CeleryQueueSettings) -> Callable[[], Tasks]:
     try:
         from celery import Celery  # type: ignore[import-untyped]
     except ImportError as error:
-        raise SettingsError("the autoscale policy celery_queue needs Celery: install sge-autoscaler[celery]") from error
+        raise SettingsError(
+            "the autoscale policy celery_queue needs Celery: install the package sge-autoscaler-celery, or the wheel's "
+            "file with [celery]"
+        ) from error
     app = Celery("sge-autoscaler", broker=settings.broker.get_secret_value(), set_as_current=False)
     app.conf.broker_transport_options = settings.transport_options
     app.conf.broker_connection_retry = False

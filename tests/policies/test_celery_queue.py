@@ -119,7 +119,7 @@ def test_a_broker_is_needed_and_its_password_is_not_shown() -> None:
 
 def test_without_celery_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "celery", None)
-    with pytest.raises(SettingsError, match=r"install sge-autoscaler\[celery\]"):
+    with pytest.raises(SettingsError, match=r"package sge-autoscaler-celery, or the wheel's file with \[celery\]"):
         load(("celery_queue",), {f"{PREFIX}BROKER": "memory://"})
 
 
