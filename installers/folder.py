@@ -118,12 +118,17 @@ def _compile(python: Path, folder: Path) -> None:
     run(str(python), "-I", "-B", "-m", "compileall", *options, str(folder / "lib"), env={"PYTHONHASHSEED": "0"})
 
 
+def units(sources: Path) -> list[Path]:
+    """The units of systemd, all of which the folder has."""
+    return sorted(path for path in (sources / "conf").iterdir() if path.suffix in {".service", ".socket"})
+
+
 def _share(sources: Path, base: Path) -> None:
     """Units, settings, completion and manual pages, which the Debian package puts at their places."""
     share = base / "share" / PROGRAM
     share.mkdir(parents=True)
-    for name in (*(path.name for path in sorted((sources / "conf").glob("*.service"))), "sge-autoscaler-hosts.socket"):
-        shutil.copyfile(sources / "conf" / name, share / name)
+    for unit in units(sources):
+        shutil.copyfile(unit, share / unit.name)
     for name in ("conf/sge-autoscaler.toml", "LICENSE", "README.md"):
         shutil.copyfile(sources / name, share / Path(name).name)
     program = base / "bin" / PROGRAM

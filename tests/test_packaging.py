@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from bench.changed import module_of
+from installers import folder
+from installers.debian import CONTROL
 from installers.sources import export
 from installers.wheel import build_wheel
 
@@ -49,6 +51,19 @@ def test_every_file_in_conf_is_package_data() -> None:
     carried = {path for pattern in patterns for path in conf.glob(pattern)}
     present = {path for path in conf.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}}
     assert present - carried == set()
+
+
+def test_the_folder_and_the_scripts_of_the_debian_package_know_every_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "run", lambda *_: "{}")
+    folder._share(ROOT, tmp_path)
+    there = {path.name for path in (ROOT / "conf").iterdir() if path.suffix in {".service", ".socket", ".timer"}}
+    share = tmp_path / "share" / "sge-autoscaler"
+    assert {path.name for path in share.iterdir() if path.name in there} == there
+    for script in ("postinstall", "preremove"):
+        known = re.findall(r"[\w@-]+\.(?:service|socket)\b", (CONTROL / script).read_text(encoding="utf-8"))
+        assert {name for name in there if "@" not in name} - set(known) == set(), script
 
 
 @pytest.mark.thorough
