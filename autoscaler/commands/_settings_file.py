@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +13,7 @@ from tempfile import TemporaryDirectory
 from autoscaler import CONFIG_ENV
 from autoscaler.errors import SettingsError
 from autoscaler.new_folder import write_file
-from autoscaler.providers.registry import known, known_prefixes
+from autoscaler.providers.registry import known, known_prefixes, provider_class
 from autoscaler.settings import load_settings
 from autoscaler.settings.pages import sample_file
 
@@ -18,6 +21,9 @@ VENDOR = Path("/sys/class/dmi/id/sys_vendor")
 """Who made this machine."""
 CLOUDS = {"Amazon EC2": "aws", "Microsoft Corporation": "azure"}
 _NOT_OFFERED = frozenset({"fake"})
+_TYPES = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
+_WHOLE = re.compile(r"[0-9]{1,9}")
+_LEAST = {"workers": 1, "idle": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +53,70 @@ def questions(environ: Mapping[str, str], vendor: str) -> tuple[Question, ...]:
     )
 
 
+def problem_of(flag: str, answer: str) -> str:
+    """What is wrong with an answer; '': nothing. The clouds are not asked: `doctor` does that."""
+    if flag == "provider" and answer not in known():
+        try:
+            provider_class(answer)
+        except SettingsError as error:
+            return str(error)
+    if flag == "types" and not _TYPES.fullmatch(answer):
+        return f"{answer!r} is no instance type, like m5.large, and no family, like m5"
+    if flag in _LEAST and (not _WHOLE.fullmatch(answer) or int(answer) < _LEAST[flag]):
+        return f"{answer!r} is no whole number of at least {_LEAST[flag]}"
+    return ""
+
+
 def write_settings(
     file: Path, given: Mapping[str, str], asked: Callable[[Question], str], environ: Mapping[str, str]
 ) -> None:
-    """Write the file. `given`: answers by flag; the others come from `asked`. Raises SettingsError."""
-    if file.exists():
+    """Write the file. `given`: answers by flag; the others come from `asked`. Raises SettingsError.
+
+    A file that has all comments and no setting, as a package installs it, is replaced and keeps its owner and mode.
+    """
+    there = _untouched(file)
+    if there is None and os.path.lexists(file):
         raise SettingsError(f"{file} exists: it is left as it is; edit it, or name another file")
+    for flag, answer in given.items():
+        _require_sound(flag, answer)
     answers = {each.flag: given.get(each.flag) or asked(each) for each in questions(environ, vendor_of())}
     missing = [f"--{flag}" for flag, answer in answers.items() if not answer]
     if missing:
         raise SettingsError(
             f"nothing was written: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         )
+    for flag, answer in answers.items():
+        _require_sound(flag, answer)
     text = filled_in(sample_file(), settings_of(answers))
     with TemporaryDirectory() as folder:
         draft = Path(folder) / file.name
         draft.write_text(text, encoding="utf-8")
-        load_settings({}, draft, known_prefixes=known_prefixes, strict=True)
+        try:
+            load_settings({}, draft, known_prefixes=known_prefixes, strict=True)
+        except SettingsError as error:
+            raise SettingsError(f"nothing was written: {str(error).replace(str(draft), str(file))}") from error
+    mode, owner = (0o644, (-1, -1)) if there is None else (stat.S_IMODE(there.st_mode), (there.st_uid, there.st_gid))
     try:
-        write_file(file, text.encode(), mode=0o644, replace=False)
+        write_file(file, text.encode(), mode=mode, owner=owner, replace=there is not None)
     except OSError as error:
         raise SettingsError(f"cannot write {error.filename or file}: {error.strerror}") from error
+
+
+def _require_sound(flag: str, answer: str) -> None:
+    if answer and (problem := problem_of(flag, answer)):
+        raise SettingsError(f"nothing was written: --{flag}: {problem}")
+
+
+def _untouched(file: Path) -> os.stat_result | None:
+    """The status of a regular file that is the sample, byte for byte; None: nothing is there, or something else."""
+    try:
+        found = file.lstat()
+        same = stat.S_ISREG(found.st_mode) and file.read_bytes() == sample_file().encode()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SettingsError(f"cannot read {error.filename or file}: {error.strerror}") from error
+    return found if same else None
 
 
 def settings_of(answers: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from autoscaler.commands._output import echo, json_option, print_result
-from autoscaler.commands._settings_file import Question, next_command, write_settings
+from autoscaler.commands._settings_file import Question, next_command, problem_of, write_settings
 from autoscaler.commands._undo import made_file, take_back
 from autoscaler.commands.context import Invocation
 from autoscaler.core.policy import PACK_OFF
@@ -137,7 +137,13 @@ def _write_settings(invocation: Invocation, file: Path, given: dict[str, str], *
     def asked(question: Question) -> str:
         if not ask:
             return question.found
-        return str(click.prompt(question.text, default=question.found or None))
+
+        def checked(answer: str) -> str:
+            if problem := problem_of(question.flag, answer.strip()):
+                raise click.UsageError(problem)  # click says it, and asks again
+            return answer.strip()
+
+        return str(click.prompt(question.text, default=question.found or None, value_proc=checked))
 
     write_settings(file, given, asked, invocation.environ)
     message = f"wrote {file}; next: {next_command(file)}"

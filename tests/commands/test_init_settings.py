@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from autoscaler.commands._settings_file import questions
+from autoscaler.commands._settings_file import problem_of, questions
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.init import command
 from autoscaler.settings import load_settings
@@ -50,6 +51,72 @@ def test_an_existing_file_is_left_as_it_is(tmp_path: Path) -> None:
     file.write_text("# mine\n")
     done = init(file, "--yes", "--provider=aws", "--types=m5")
     assert ("is left as it is" in str(done.exception), file.read_text()) == (True, "# mine\n")
+
+
+def test_the_untouched_file_of_the_package_is_filled_in_and_stays_readable_for_the_account(tmp_path: Path) -> None:
+    file = tmp_path / "sge-autoscaler.toml"
+    file.write_text(sample_file(), encoding="utf-8")
+    file.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(file, 0, 12345)
+    before = file.stat()
+    done = init(file, "--yes", "--provider=aws", "--types=m5.large")
+    assert (done.exit_code, load_settings({}, file).queues[""].instance_type) == (0, "m5.large"), done.output
+    after = file.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    again = init(file, "--yes", "--provider=aws", "--types=m5")
+    assert "is left as it is" in str(again.exception)
+
+
+def test_a_link_to_a_sample_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "sample.toml").write_text(sample_file(), encoding="utf-8")
+    (tmp_path / "link.toml").symlink_to("sample.toml")
+    done = init(tmp_path / "link.toml", "--yes", "--provider=aws", "--types=m5")
+    assert ("is left as it is" in str(done.exception), (tmp_path / "link.toml").is_symlink()) == (True, True)
+
+
+def test_an_answer_that_cannot_be_is_asked_for_again(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    done = init(file, typed='loca\nlocal\n7\nm5"\nm5.large\nten\n0\n10\nsoon\n60\n')
+    assert done.exit_code == 0, done.output
+    queue = load_settings({}, file).queues[""]
+    assert (queue.instance_type, queue.workers, queue.idle_timeout) == ("m5.large", 10, 60)
+    for said in (
+        "loca",
+        "'7' is no instance type",
+        "'ten' is no whole number",
+        "'0' is no whole",
+        "'soon' is no whole",
+    ):
+        assert said in done.output
+
+
+def test_what_was_typed_amiss_is_named_when_there_is_no_further_answer(tmp_path: Path) -> None:
+    done = init(tmp_path / "settings.toml", typed="local\nm5.large\nten\n60\n")
+    assert ("'ten' is no whole number of at least 1" in done.output, done.exit_code) == (True, 1)
+    assert ("TOML" in done.output, list(tmp_path.iterdir())) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "flag"),
+    (
+        (("--provider=nonsense", "--types=m5"), {}, "--provider"),
+        (("--provider=aws", "--types=7"), {}, "--types"),
+        (("--provider=aws", '--types=m5"\nX = "'), {}, "--types"),
+        (("--types=m5",), {"CP_CAP_AUTOSCALE_PROVIDER": "nonsense"}, "--provider"),
+        (("--provider=aws",), {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "7"}, "--types"),
+    ),
+)
+def test_without_questions_a_wrong_answer_is_named_by_its_flag_and_nothing_written(
+    tmp_path: Path, words: tuple[str, ...], environ: dict[str, str], flag: str
+) -> None:
+    done = init(tmp_path / "settings.toml", "--yes", *words, **environ)
+    assert (f"nothing was written: {flag}: " in str(done.exception), list(tmp_path.iterdir())) == (True, [])
+
+
+@pytest.mark.parametrize("types", ("u-6tb1.56xlarge", "Standard_D4s_v5", "Dsv5", "m5", "c5n.18xlarge", "n2-standard-4"))
+def test_names_of_types_and_families_as_clouds_have_them_are_taken(types: str) -> None:
+    assert problem_of("types", types) == ""
 
 
 @pytest.mark.parametrize(
