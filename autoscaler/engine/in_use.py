@@ -19,6 +19,8 @@ from autoscaler.providers.interface import Machine, ProviderError, ShowsUse
 
 log = logging.getLogger(__name__)
 Start = Callable[[Callable[[], None], str], "Future[None]"]
+_LAST_CALL = 60.0
+"""Seconds to wait for a call that is under way when the last worker has left."""
 
 
 class InUse(PassListener):
@@ -37,12 +39,14 @@ class InUse(PassListener):
         self._guard = threading.Lock()
         self._under_way: Future[None] | None = None
         self._complained = ""
+        self._noted_at = 0.0
 
     def passed(self, done: Pass) -> None:
         self.note(done.snapshot)
 
     def note(self, snapshot: Snapshot) -> None:
         machines = dict(_machines(snapshot))
+        self._noted_at = snapshot.now
         self._queues |= dict(_queues(snapshot))
         self._last_job |= dict.fromkeys((machine for machine, busy in machines.items() if busy), snapshot.now)
         wanted = {
@@ -59,6 +63,19 @@ class InUse(PassListener):
         self._last_job = {machine: at for machine, at in self._last_job.items() if machine in machines}
         if todo and (self._under_way is None or self._under_way.done()):
             self._under_way = self._start(lambda: self._tell(todo), "in-use")
+
+    def released(self) -> None:
+        """Nobody keeps these tags any more: those of machines on which no job runs now are taken away."""
+        if self._under_way is not None:
+            self._under_way.result(_LAST_CALL)
+        with self._guard:
+            idle = [
+                machine
+                for machine, told in self._told.items()
+                if told and self._last_job.get(machine) != self._noted_at
+            ]
+            self._wanted |= dict.fromkeys(idle, False)
+        self._tell(idle)
 
     def _tell(self, machines: list[Machine]) -> None:
         for machine in machines:

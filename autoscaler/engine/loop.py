@@ -323,6 +323,7 @@ class Loop:
         finally:
             self.notifier.stopping()
         if released:
+            self.listeners.released()
             if self.may_come:
                 log.warning("%s", may_still_come(self.may_come))
             self._log_remaining(("all listed workers" if self.may_come else "all workers") + RELEASED)

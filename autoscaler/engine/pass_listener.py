@@ -104,6 +104,11 @@ class PassListener:
     def failed(self, failure: FailedPass) -> None:
         """After a pass that could not observe, or that an error ended."""
 
+    def released(self) -> None:
+        """After the last pass, if a person's `stop` is carried out and all workers are given back. It may take as long
+        as a call of the provider.
+        """
+
 
 @dataclass(slots=True)
 class PassListeners:
@@ -151,6 +156,10 @@ class PassListeners:
     def failed(self, failure: FailedPass) -> None:
         """Raises nothing: that the state cannot be kept is what the failed pass itself may be about."""
         self._call("failed", lambda each: each.failed(failure), but=())
+
+    def released(self) -> None:
+        """Raises nothing: the last pass is over."""
+        self._call("released", lambda each: each.released(), but=())
 
     def _call(
         self, method: str, call: Callable[[PassListener], None], but: tuple[type[Exception], ...] = ENDS_THE_PASS

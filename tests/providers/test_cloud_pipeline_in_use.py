@@ -79,6 +79,15 @@ def test_master_static_and_additional_runs_are_tagged_while_jobs_run_and_a_while
     assert tags(plane, master) == {"project": "genomes", "mine": "kept", "by": "a person meanwhile"}
 
 
+def test_after_a_stop_only_runs_where_jobs_run_keep_the_tag(plane: CloudPipelinePlane) -> None:
+    static, master = str(plane.process.control("static")), plane.environment["RUN_ID"]
+    use = InUse(plane.connect("cell"), TIMEOUT, at_once)
+    use.note(seen(host("master", busy=True), host(f"pipeline-{static}", busy=True)))
+    use.note(seen(host("master", busy=False), host(f"pipeline-{static}", busy=True), at=1))
+    use.released()
+    assert ["SGE_IN_USE" in tags(plane, run) for run in (master, static)] == [False, True]
+
+
 def test_a_worker_that_leaves_keeps_no_tag_and_the_log_says_so(
     plane: CloudPipelinePlane, caplog: pytest.LogCaptureFixture
 ) -> None:
