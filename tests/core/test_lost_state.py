@@ -11,7 +11,8 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from tests.core.building import NOW, a_job, a_snapshot, a_worker, an_order, category_of, codes, launched
 
-FULL = a_worker("w1", used=2, known=False)
+TAKEN_OVER = a_worker("w1", used=2, known=False)
+FULL = replace(TAKEN_OVER, worker=replace(TAKEN_OVER.worker, order_id="order-1"))
 NEW = Memory()
 
 
@@ -29,6 +30,10 @@ def test_nothing_is_launched_until_listings_have_what_an_earlier_state_ordered()
 
 def test_a_new_cell_and_a_machine_of_a_known_order_wait_for_nothing() -> None:
     assert sum(launched(plan(a_snapshot(a_job(waited=900), NEW))).values()) == 1
-    known = replace(FULL, worker=replace(FULL.worker, order_id="order-1"))
-    ordered = an_order(ids=(known.worker.id,), state=OrderState.ACCEPTED)
-    assert sum(launched(plan(a_snapshot(a_job(waited=900), known, ordered, NEW))).values()) == 1
+    ordered = an_order(ids=(FULL.worker.id,), state=OrderState.ACCEPTED)
+    assert sum(launched(plan(a_snapshot(a_job(waited=900), FULL, ordered, NEW))).values()) == 1
+
+
+def test_a_new_state_beside_a_machine_taken_over_from_somebody_else_waits_for_nothing() -> None:
+    assert TAKEN_OVER.worker.order_id is None
+    assert sum(launched(plan(a_snapshot(a_job(waited=900), TAKEN_OVER, NEW))).values()) == 1

@@ -1,7 +1,8 @@
 """A state that was lost while there were workers: the listing alone says then what was ordered, and it may lag.
 
-Machines of ours that no order in the journal brought show that an earlier state had ordered them. Others, ordered just
-before, may not be listed yet. So nothing is launched until listings have surely caught up.
+Machines of ours whose order the journal does not have show that an earlier state had ordered them. Others, ordered just
+before, may not be listed yet. So nothing is launched until listings have surely caught up. A machine without any order
+was taken over from somebody else, and shows nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ def lost_at(memory: Memory, fleet: Fleet, now: float) -> float | None:
     if memory.passes or memory.workers:
         return None
     known = {order.id for order in fleet.orders}
-    return now if any(worker.exists and worker.order_id not in known for worker in fleet.workers) else None
+    ours = (worker.order_id for worker in fleet.workers if worker.exists)
+    return now if any(order and order not in known for order in ours) else None
 
 
 def wait_for_listings(memory: Memory, fleet: Fleet, now: float) -> Reason | None:
