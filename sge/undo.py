@@ -6,11 +6,11 @@ What somebody changed since is left alone.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from autoscaler.errors import GridEngineRefused
 from autoscaler.new_folder import write_file
 from autoscaler.sge import objects
 from autoscaler.sge.admin import Administrator
@@ -21,6 +21,9 @@ from autoscaler.sge.qconf import joined, read_names
 GROUP = "host group"
 _REPORTED = ("load_values", "processors", "report_variables")
 """What an execution host says of itself."""
+CHANGED = "it was changed since"
+_NAMED_BY_OTHERS = frozenset({"parallel environment", GROUP, "execution host", "complex"})
+"""What Grid Engine does not delete while another object names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +98,22 @@ def shown(administrator: Administrator, kind: str, name: str) -> str | None:
 def undoing(administrator: Administrator, made: Sequence[Made]) -> Iterator[Undone]:
     """What would be done, in the order in which it can be. Raises GridEngineNotObservable."""
     expected: dict[tuple[str, str], str | None] = {}
+    left: dict[tuple[str, str], str] = {}
     for each in reversed(made):
         key = (each.kind, each.name)
         there = expected[key] if key in expected else shown(administrator, *key)
         same = there == each.after
         expected[key] = (_own(each.kind, each.before) if each.before else None) if same else there
-        if there is not None:
-            yield Undone(each, "" if same else "it was changed since")
+        if there is None:
+            continue
+        why = "" if same else CHANGED
+        if not why and not each.before and each.kind in _NAMED_BY_OTHERS:
+            why = next(
+                (f"{' '.join(other)} stays, and names it" for other in left if _names(left[other], each.name)), ""
+            )
+        if why:
+            left[key] = there
+        yield Undone(each, why)
 
 
 def take_back(administrator: Administrator, made: Made) -> None:
@@ -116,11 +128,13 @@ def take_back(administrator: Administrator, made: Made) -> None:
         words, text = (_KINDS[made.kind].deleted, made.name), ""
     else:
         words, text = (_KINDS[made.kind].changed,), _own(made.kind, made.before)
-    try:
-        with objects.as_file(text) as file:
-            administrator.configure(*words, *((str(file),) if text else ()))
-    except GridEngineRefused as error:
-        raise GridEngineRefused(f"{made.kind} {made.name}: {error}") from error
+    with objects.as_file(text) as file:
+        administrator.configure(*words, *((str(file),) if text else ()))
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether an object, as Grid Engine shows it, has the name of another among its words."""
+    return name in re.split(r"[\s,=\[\]]+", text)
 
 
 def _own(kind: str, text: str) -> str:

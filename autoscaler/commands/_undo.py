@@ -26,13 +26,12 @@ def take_back(administrator: Administrator, state: Path, *, yes: bool, as_json: 
     """The exit code: 0 if nothing of it is left."""
     file = made_file(state)
     plans = list(undo.undoing(administrator, undo.read_made(file)))
-    if workers := [each.made.name for each in plans if each.made.kind == undo.GROUP and each.why]:
+    if workers := [each.made.name for each in plans if (each.made.kind, each.why) == (undo.GROUP, undo.CHANGED)]:
         problem = f"{', '.join(workers)} has other hosts than `init` gave it: run `sge-autoscaler stop --now` before"
         return _told([], [(each, problem) for each in plans], as_json=as_json)
     if not as_json:
-        for each in plans:
-            way = f"left alone: {each.why}" if each.why else ("deleted" if not each.made.before else "made as it was")
-            echo(f"{each.made.kind} {each.made.name}: {way}")
+        for line in dict.fromkeys(f"{each.made.kind} {each.made.name}: {_way(each)}" for each in plans):
+            echo(line)
     if not plans:
         return _told([], [], as_json=as_json)
     if not (yes or (not as_json and sys.stdin.isatty() and click.confirm("Take it back?"))):
@@ -52,6 +51,12 @@ def take_back(administrator: Administrator, state: Path, *, yes: bool, as_json: 
     if not left:
         write_file(file, b"[]")
     return _told(done, left, as_json=as_json)
+
+
+def _way(each: undo.Undone) -> str:
+    if each.why:
+        return f"left alone: {each.why}"
+    return "will be made as it was" if each.made.before else "will be deleted"
 
 
 def _told(done: list[undo.Undone], left: list[tuple[undo.Undone, str]], *, as_json: bool) -> int:

@@ -100,6 +100,33 @@ def test_what_was_there_before_or_was_changed_since_is_left_alone(bare_cell: Cel
     assert "slots              7" in bare_cell.out("qconf", "-sp", "mpi")
 
 
+def test_what_a_changed_queue_names_is_left_with_it_and_each_is_named_once(bare_cell: Cell, tmp_path: Path) -> None:
+    init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="0")
+    bare_cell.out("qconf", "-mattr", "queue", "priority", "7", "main.q")
+    done = init(bare_cell, tmp_path, "--undo", "--yes")
+    lines = done.stdout.decode().splitlines()
+    assert done.returncode == 1
+    assert [line for line in lines if "denied" in line or "mpi: will be deleted" in line] == []
+    last = [line for line in lines if line.startswith("left alone: ")]
+    assert "left alone: queue main.q: it was changed since" in last
+    assert "left alone: parallel environment mpi: queue main.q stays, and names it" in last
+    assert "left alone: host group @allhosts: queue main.q stays, and names it" in last
+    bare_cell.out("qconf", "-mattr", "queue", "priority", "0", "main.q")
+    assert init(bare_cell, tmp_path, "--undo", "--yes").returncode == 0, "what stayed is still remembered"
+
+
+def test_a_refusal_names_the_object_once(bare_cell: Cell, tmp_path: Path) -> None:
+    init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="0")
+    queue = bare_cell.out("qconf", "-sq", "main.q").replace("main.q", "other.q").replace("@allhosts", "NONE")
+    (tmp_path / "other.q").write_text(queue, encoding="utf-8")
+    bare_cell.out("qconf", "-Aq", str(tmp_path / "other.q"))
+    done = init(bare_cell, tmp_path, "--undo", "--yes")
+    (refused,) = (
+        line for line in done.stdout.decode().splitlines() if line.startswith("left alone: ") and " mpi" in line
+    )
+    assert refused.count("parallel environment mpi: ") == 1
+
+
 def test_nothing_is_taken_back_without_a_yes_or_while_workers_are_there(bare_cell: Cell, tmp_path: Path) -> None:
     init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="0")
     assert init(bare_cell, tmp_path, "--undo").returncode == 1
