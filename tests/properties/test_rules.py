@@ -275,13 +275,13 @@ def check_launches(seen: Snapshot, made: Plan) -> None:
 
 
 def steady(memory: Memory) -> Memory:
-    """Without what counts passes or seconds, which goes on in an unchanged world. A worker's mark is the same as one
-    that was only tried: no command has run, so a later observation shows the worker enabled.
+    """Without what counts passes or seconds, or is of one pass alone, which goes on in an unchanged world. A worker's
+    mark is the same as one that was only tried: no command has run, so a later observation shows the worker enabled.
     """
     # A mark of this pass excuses a launch from the next observation on.
     trials = {order: replace(trial, joined_s=0.0, excused=False) for order, trial in memory.trials.items()}
     workers = {name: _steady(note) for name, note in memory.workers.items()}
-    return replace(memory, passes=0, observed_at=0.0, trials=trials, workers=workers)
+    return replace(memory, passes=0, observed_at=0.0, annotated_at=None, trials=trials, workers=workers)
 
 
 def _steady(note: WorkerNote) -> WorkerNote:

@@ -62,6 +62,12 @@ NONE_LEFT = Limits(max_workers=1)
 BACKOFF = Backoff(BucketKey("m5.large"), NOW + 600, 3, FailureKind.CAPACITY, "no m5.large left", NOW - 60)
 
 
+def of_a_lost_order() -> Any:
+    """A busy worker whose order no journal has."""
+    found = a_worker("w1", used=2, known=False)
+    return replace(found, worker=replace(found.worker, order_id="order-1"))
+
+
 def with_policy(snapshot: Snapshot, **policy: Any) -> Snapshot:
     return replace(snapshot, policy=replace(snapshot.policy, **policy))
 
@@ -137,7 +143,7 @@ SITUATIONS: Mapping[str, tuple[Snapshot, Code]] = {
         Code.JOB_OVER_BUDGET,
     ),
     "calendar": (off_for_ever(a_snapshot(a_job(waited=OLD))), Code.QUEUE_OFF_BY_CALENDAR),
-    "state lost": (a_snapshot(a_job(waited=OLD), a_worker("w1", used=2, known=False), Memory()), Code.STATE_LOST),
+    "state lost": (a_snapshot(a_job(waited=OLD), of_a_lost_order(), Memory()), Code.STATE_LOST),
     "hold": (a_snapshot(a_job(state="hqw", waited=OLD)), Code.HELD),
     "error": (a_snapshot(a_job(state="Eqw", waited=OLD)), Code.IN_ERROR),
     "booting worker": (a_snapshot(a_job(waited=OLD), a_machine(age=30.0)), Code.WAITS_FOR_COMING),
