@@ -455,3 +455,5 @@ def test_the_page_of_top_shows_sentences_that_the_code_writes() -> None:
     assert event_part(KeptEvent(1, order))["text"] in block
     made = plan(a_snapshot(jobs(5, waited=900.0), limits=Limits(max_workers=1)))
     assert f"pass 811: {sentence(made).partition(': ')[2]}" in block
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert block.strip("\n").startswith(readme.split("```")[1].strip("\n"))
