@@ -51,6 +51,8 @@ def test_jobs_go_to_the_first_worker_and_the_numbers_leave_with_the_workers(
 
     with autoscaling.running(CP_CAP_AUTOSCALE_MIN_WORKERS="2"):
         until(lambda: len(autoscaling.execution_hosts()) == 3, 60, "the workers did not join")
+        # A host is there a moment before its number.
+        until(lambda: seq_no(empty_cell).count("[ip-") == 2, 60, "the workers got no numbers")
         first, second = sorted(
             autoscaling.execution_hosts() - {"master"}, key=lambda name: f"[{name}=2]" in seq_no(empty_cell)
         )
