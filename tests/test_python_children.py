@@ -181,6 +181,42 @@ def test_the_console_script_imports_no_packages_below_the_home_of_another_user(
     assert [started(home).strip() for home in (home_of_another, tmp_path)] == ["1", ""]
 
 
+def started_with(path: Path, *, first: str = "") -> subprocess.CompletedProcess[str]:
+    """The console script beside this Python, with `path` on PYTHONPATH."""
+    environ = {"PATH": os.defpath, "PYTHONPATH": f"{first}{path}"}
+    argv = (Path(sys.executable).parent / "sge-autoscaler", "--version")
+    return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", ("autoscaler/__init__.py", "autoscaler.py"))
+def test_another_package_of_our_name_on_the_path_is_named_and_not_run(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("print('theirs')\n")
+    done = started_with(tmp_path, first="/opt/x:")
+    said = f"sge-autoscaler: PYTHONPATH has {tmp_path}, and {tmp_path / name} there hides this program: take it out\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+def test_packages_called_as_the_folders_of_our_repository_hide_nothing(tmp_path: Path) -> None:
+    for name in ("sge", "providers", "conf"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('theirs')\n")
+    assert (done := started_with(tmp_path)).stdout.startswith("sge-autoscaler, version"), done.stderr
+
+
+def test_a_package_that_has_overwritten_ours_is_told(tmp_path: Path) -> None:
+    """As pip installs another distribution with the import name `autoscaler` after ours."""
+    for file in (ROOT / "autoscaler").rglob("*.py"):
+        copy = tmp_path / file.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+    (tmp_path / "autoscaler" / "__init__.py").write_text("VERSION = '0.9'\n")
+    done = started_with(tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"sge-autoscaler: {tmp_path}/autoscaler/__init__.py is not ours")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_child_imports_no_packages_below_the_home_of_another_user(home_of_another: Path, tmp_path: Path) -> None:
     found = [python_environment({"HOME": str(home)}) for home in (home_of_another, tmp_path)]
     assert [each.get("PYTHONNOUSERSITE") for each in found] == ["1", None]

@@ -7,12 +7,15 @@ import re
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 from autoscaler import CONFIG_ENV
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, suggestion
 from autoscaler.new_folder import write_file
+from autoscaler.providers.catalog import load_catalog
 from autoscaler.providers.registry import known, known_prefixes, provider_class
 from autoscaler.settings import load_settings
 from autoscaler.settings.pages import sample_file
@@ -22,6 +25,12 @@ VENDOR = Path("/sys/class/dmi/id/sys_vendor")
 CLOUDS = {"Amazon EC2": "aws", "Microsoft Corporation": "azure"}
 _NOT_OFFERED = frozenset({"fake"})
 _TYPES = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
+_FORMS = {
+    "aws": (re.compile(r"[a-z][a-z-]*[0-9][a-z0-9-]*(\.[a-z0-9-]+)?"), "m5.large", "m5"),
+    "azure": (re.compile(r"(Standard|Basic)_[A-Z]\w+|[A-Z][A-Za-z0-9]*", re.ASCII), "Standard_D4s_v5", "Dsv5"),
+    "gcp": (re.compile(r"[a-z]+[0-9][a-z0-9]*(-[a-z0-9]+)*"), "n2-standard-4", "n2-standard"),
+}
+"""How a cloud's names look, with an instance type and a family of it. Which of them there are, only the cloud knows."""
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _LEAST = {"workers": 1, "idle": 0}
 
@@ -53,40 +62,63 @@ def questions(environ: Mapping[str, str], vendor: str) -> tuple[Question, ...]:
     )
 
 
-def problem_of(flag: str, answer: str) -> str:
+def problem_of(flag: str, answer: str, provider: str = "", environ: Mapping[str, str] = MappingProxyType({})) -> str:
     """What is wrong with an answer; '': nothing. The clouds are not asked: `doctor` does that."""
     if flag == "provider" and answer not in known():
         try:
             provider_class(answer)
         except SettingsError as error:
             return str(error)
-    if flag == "types" and not _TYPES.fullmatch(answer):
-        return f"{answer!r} is no instance type, like m5.large, and no family, like m5"
+    if flag == "types":
+        return _problem_of_types(answer, provider, environ)
     if flag in _LEAST and (not _WHOLE.fullmatch(answer) or int(answer) < _LEAST[flag]):
         return f"{answer!r} is no whole number of at least {_LEAST[flag]}"
     return ""
 
 
+def _problem_of_types(answer: str, provider: str, environ: Mapping[str, str]) -> str:
+    """`local` rents what its catalogue has; elsewhere the name must look like one of the cloud."""
+    platform = environ.get("CP_CAP_AUTOSCALE_CLOUD_PROVIDER") or environ.get("CLOUD_PROVIDER") or ""
+    cloud = {"cyclecloud": "azure", "cloud_pipeline": platform.lower()}.get(provider, provider)
+    form, one, family = _FORMS.get(cloud, (_TYPES, "m5.large", "m5"))
+    if not form.fullmatch(answer):
+        of_cloud = f" of {cloud}" if cloud in _FORMS else ""
+        return f"{answer!r} is no instance type{of_cloud}, like {one}, and no family, like {family}"
+    if provider == "local" and not environ.get("CP_CAP_AUTOSCALE_LOCAL_CATALOG"):
+        types = load_catalog().types
+        families = dict.fromkeys(each.family for each in types.values())
+        if answer not in types and answer not in families:
+            return f"{answer!r} is not in the catalogue; {suggestion(answer, types if '.' in answer else families)}"
+    return ""
+
+
 def write_settings(
-    file: Path, given: Mapping[str, str], asked: Callable[[Question], str], environ: Mapping[str, str]
+    file: Path,
+    given: Mapping[str, str],
+    asked: Callable[[Question, Mapping[str, str]], str],
+    environ: Mapping[str, str],
 ) -> None:
-    """Write the file. `given`: answers by flag; the others come from `asked`. Raises SettingsError.
+    """Write the file. `given`: answers by flag; the others come from `asked`, which gets the answers before it.
+    Raises SettingsError.
 
     A file that has all comments and no setting, as a package installs it, is replaced and keeps its owner and mode.
     """
     there = _untouched(file)
     if there is None and os.path.lexists(file):
         raise SettingsError(f"{file} exists: it is left as it is; edit it, or name another file")
+    sound = partial(_require_sound, given.get("provider", ""), environ)
     for flag, answer in given.items():
-        _require_sound(flag, answer)
-    answers = {each.flag: given.get(each.flag) or asked(each) for each in questions(environ, vendor_of())}
+        sound(flag, answer)
+    answers: dict[str, str] = {}
+    for each in questions(environ, vendor_of()):
+        answers[each.flag] = given.get(each.flag) or asked(each, answers)
     missing = [f"--{flag}" for flag, answer in answers.items() if not answer]
     if missing:
         raise SettingsError(
             f"nothing was written: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         )
     for flag, answer in answers.items():
-        _require_sound(flag, answer)
+        _require_sound(answers["provider"], environ, flag, answer)
     text = filled_in(sample_file(), settings_of(answers))
     with TemporaryDirectory() as folder:
         draft = Path(folder) / file.name
@@ -102,8 +134,8 @@ def write_settings(
         raise SettingsError(f"cannot write {error.filename or file}: {error.strerror}") from error
 
 
-def _require_sound(flag: str, answer: str) -> None:
-    if answer and (problem := problem_of(flag, answer)):
+def _require_sound(provider: str, environ: Mapping[str, str], flag: str, answer: str) -> None:
+    if answer and (problem := problem_of(flag, answer, provider, environ)):
         raise SettingsError(f"nothing was written: --{flag}: {problem}")
 
 

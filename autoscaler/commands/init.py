@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -134,12 +134,12 @@ def command(
 
 
 def _write_settings(invocation: Invocation, file: Path, given: dict[str, str], *, ask: bool, as_json: bool) -> int:
-    def asked(question: Question) -> str:
+    def asked(question: Question, before: Mapping[str, str]) -> str:
         if not ask:
             return question.found
 
         def checked(answer: str) -> str:
-            if problem := problem_of(question.flag, answer.strip()):
+            if problem := problem_of(question.flag, answer.strip(), before.get("provider", ""), invocation.environ):
                 raise click.UsageError(problem)  # click says it, and asks again
             return answer.strip()
 

@@ -18,7 +18,16 @@ from pathlib import Path
 
 import click
 
-from autoscaler import CONFIG_ENV, commands
+import autoscaler
+
+try:
+    from autoscaler import CONFIG_ENV, commands
+except ImportError:
+    sys.exit(
+        f"sge-autoscaler: {autoscaler.__file__ or list(autoscaler.__path__)} is not ours: another package has our "
+        "import name and hides or has overwritten it; uninstall that one (`pip list`), then install sge-autoscaler "
+        "again, or give it an environment of its own"
+    )
 from autoscaler.commands._output import echo
 from autoscaler.errors import MAKE_ROOM, NO_ROOM, WRITABLE, AutoscalerError, StateNotKept
 from autoscaler.garbage import collect_rarely

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from autoscaler.commands._settings_file import problem_of, questions
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.init import command
+from autoscaler.providers.catalog import load_catalog
 from autoscaler.settings import load_settings
 from autoscaler.settings.pages import sample_file
 
@@ -30,12 +31,12 @@ def test_answers_typed_and_defaults_make_a_valid_file_with_every_comment(tmp_pat
     assert len(set(sample_file().splitlines()) - same) == 4, "all other lines are those of the sample"
 
 
-@pytest.mark.parametrize(("types", "family"), (("m5", "m5"), ("Dsv5", "Dsv5")))
+@pytest.mark.parametrize(("provider", "family"), (("aws", "m5"), ("azure", "Dsv5")))
 def test_a_family_makes_a_hybrid_queue_without_a_question_if_flags_answer_all(
-    tmp_path: Path, types: str, family: str
+    tmp_path: Path, provider: str, family: str
 ) -> None:
     file = tmp_path / "settings.toml"
-    done = init(file, "--provider=aws", f"--types={types}", "--workers=9", "--idle=60", "--json")
+    done = init(file, f"--provider={provider}", f"--types={family}", "--workers=9", "--idle=60", "--json")
     assert done.exit_code == 0, done.output
     queue = load_settings({}, file).queues[""]
     assert (queue.hybrid, queue.hybrid_family, queue.workers) == (True, family, 9)
@@ -103,6 +104,13 @@ def test_what_was_typed_amiss_is_named_when_there_is_no_further_answer(tmp_path:
         (("--provider=nonsense", "--types=m5"), {}, "--provider"),
         (("--provider=aws", "--types=7"), {}, "--types"),
         (("--provider=aws", '--types=m5"\nX = "'), {}, "--types"),
+        (("--provider=aws", "--types=zzz"), {}, "--types"),
+        (("--provider=aws", "--types=Standard_D4s_v5"), {}, "--types"),
+        (("--provider=azure", "--types=zzz"), {}, "--types"),
+        (("--provider=cyclecloud", "--types=m5.large"), {}, "--types"),
+        (("--provider=cloud_pipeline", "--types=zzz"), {"CLOUD_PROVIDER": "GCP"}, "--types"),
+        (("--provider=local", "--types=m55"), {}, "--types"),
+        (("--types=zzz",), {"CP_CAP_AUTOSCALE_PROVIDER": "aws"}, "--types"),
         (("--types=m5",), {"CP_CAP_AUTOSCALE_PROVIDER": "nonsense"}, "--provider"),
         (("--provider=aws",), {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "7"}, "--types"),
     ),
@@ -114,9 +122,43 @@ def test_without_questions_a_wrong_answer_is_named_by_its_flag_and_nothing_writt
     assert (f"nothing was written: {flag}: " in str(done.exception), list(tmp_path.iterdir())) == (True, [])
 
 
-@pytest.mark.parametrize("types", ("u-6tb1.56xlarge", "Standard_D4s_v5", "Dsv5", "m5", "c5n.18xlarge", "n2-standard-4"))
-def test_names_of_types_and_families_as_clouds_have_them_are_taken(types: str) -> None:
-    assert problem_of("types", types) == ""
+@pytest.mark.parametrize(
+    ("provider", "types"),
+    (
+        ("aws", "u-6tb1.56xlarge"),
+        ("aws", "m5"),
+        ("aws", "c5n.18xlarge"),
+        ("aws", "x2iedn"),
+        ("aws", "u7i-12tb.224xlarge"),
+        ("azure", "Standard_NC4as_T4_v3"),
+        ("azure", "NCasT4v3"),
+        ("azure", "Fs"),
+        ("azure", "Basic_A1"),
+        ("cyclecloud", "Standard_HB120rs_v3"),
+        ("cloud_pipeline", "n2-standard-4"),
+        ("local", "m5.large"),
+        ("local", "m5"),
+    ),
+)
+def test_names_of_types_and_families_as_clouds_have_them_are_taken(provider: str, types: str) -> None:
+    assert problem_of("types", types, provider) == ""
+
+
+def test_every_name_of_the_catalogue_looks_like_one_of_its_cloud() -> None:
+    offers = load_catalog().offers.values()
+    wrong = [problem_of("types", name, each.cloud) for each in offers for name in (each.type.name, each.type.family)]
+    assert (set(wrong), len(wrong) > 50) == ({""}, True)
+
+
+def test_a_catalogue_of_ones_own_has_other_names(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    done = init(file, "--provider=local", "--types=m55", "--yes", CP_CAP_AUTOSCALE_LOCAL_CATALOG="/own.toml")
+    assert (done.exit_code, load_settings({}, file).queues[""].hybrid_family) == (0, "m55"), done.output
+
+
+def test_a_misspelt_family_is_asked_for_again_with_a_similar_one(tmp_path: Path) -> None:
+    done = init(tmp_path / "settings.toml", typed="local\nm55\nm5\n3\n600\n")
+    assert (done.exit_code, "'m55' is not in the catalogue; did you mean m5?" in done.output) == (0, True), done.output
 
 
 @pytest.mark.parametrize(
