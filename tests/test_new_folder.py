@@ -153,7 +153,7 @@ def test_after_an_error_nothing_is_left(tmp_path: Path) -> None:
 def test_init_writes_its_settings_through_no_planted_link(theirs: Path, ours: Path) -> None:
     plant(theirs / ".a.toml.draft", ours / "qstat.xml")
     answers = {"provider": "local", "types": "m5.large", "workers": "2", "idle": "60"}
-    write_settings(theirs / "a.toml", answers, lambda question: question.found, {})
+    write_settings(theirs / "a.toml", answers, lambda question, _: question.found, {})
     assert (ours / "qstat.xml").read_text() == "ours"
     assert "m5.large" in (theirs / "a.toml").read_text()
 
