@@ -255,7 +255,8 @@ class Process(Section):
     circuit_breaker_launches: AtLeastOne | None = setting(
         "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_LAUNCHES",
         200,
-        "Most workers that all node arrays together launch in the window; further launches wait.",
+        "Most workers that all node arrays together launch in the window; further launches wait. If jobs have several "
+        "owners, launches for those with most are left out for others, as for the next setting.",
     )
     circuit_breaker_removals: AtLeastOne | None = setting(
         "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_REMOVALS",

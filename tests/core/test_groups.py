@@ -10,7 +10,7 @@ import pytest
 from autoscaler.core.actions import Disable, Enable, Enrol, Launch, Terminate
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.fleet import InstanceType, LaunchFailure, MachineState, Order, OrderState
-from autoscaler.core.model.memory import Disabling, Event
+from autoscaler.core.model.memory import Disabling, Event, OwnerSeen
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
@@ -338,6 +338,20 @@ def test_a_group_larger_than_the_circuit_breakers_window_is_launched_alone() -> 
     decided = plan(in_groups(*waiting, circuit_breaker=CircuitBreaker(max_launches=3)))
 
     assert [types for _, _, types in launches(decided)] == [{"m5.large": 4}]
+
+
+def test_a_group_does_not_wait_for_an_owner_who_used_up_the_circuit_breakers_window() -> None:
+    def launched_for(owner: str, *owners: str) -> int:
+        world = in_groups(a_job(4, slots=8, pe="mpi*", owner=owner), circuit_breaker=CircuitBreaker(max_launches=5))
+        launches_ = (Event(NOW - 60, 5, "execute", owner="eve"),)
+        seen = tuple(OwnerSeen(each, NOW) for each in owners)
+        return len(launches(plan(replace(world, memory=replace(world.memory, launches=launches_, owners=seen)))))
+
+    assert [launched_for("ann", "ann", "eve"), launched_for("eve", "ann", "eve"), launched_for("eve", "eve")] == [
+        1,
+        0,
+        0,
+    ]
 
 
 def test_every_job_gets_a_group_of_its_own() -> None:

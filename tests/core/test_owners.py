@@ -7,18 +7,30 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Hold, Release, Remove, Terminate
+from autoscaler.core.actions import Hold, Launch, Release, Remove, Terminate
 from autoscaler.core.demand.eligibility import details_wanted
 from autoscaler.core.demand.owners import owner_of
 from autoscaler.core.limits.circuit_breaker import slowed_owners, tripped
 from autoscaler.core.model.cluster import JobCategory, JobRequest
-from autoscaler.core.model.fleet import OrderedFor
+from autoscaler.core.model.fleet import OrderedFor, OrderState
 from autoscaler.core.model.memory import Event, OwnerSeen
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import CircuitBreaker, OwnerKind
 from autoscaler.core.snapshot import Plan, Snapshot
-from tests.core.building import NOW, Details, a_job, a_snapshot, a_worker, codes, details_of, jobs, launched, verdict_of
+from tests.core.building import (
+    NOW,
+    Details,
+    a_job,
+    a_snapshot,
+    a_worker,
+    an_order,
+    codes,
+    details_of,
+    jobs,
+    launched,
+    verdict_of,
+)
 from tests.core.test_deadlock import History, a_history, jobs_acted_on, to_the_end
 from tests.properties.unhelpful_launches import Cause, UnhelpfulLaunches
 
@@ -204,6 +216,14 @@ class Emptied(UnhelpfulLaunches):
         return replace(seen, policy=replace(seen.policy, circuit_breaker=replace(TWO, window=7200.0)))
 
 
+class Paced(UnhelpfulLaunches):
+    """One with two launches in the window of the circuit breaker."""
+
+    def snapshot(self) -> Snapshot:
+        seen = super().snapshot()
+        return replace(seen, policy=replace(seen.policy, circuit_breaker=replace(TWO, max_launches=2, window=7200.0)))
+
+
 @pytest.mark.parametrize("several", (True, False))
 def test_removals_of_workers_that_one_owner_had_launched_stop_nothing_for_others(several: bool) -> None:
     world = Emptied(cause=Cause.FREE)
@@ -290,6 +310,73 @@ def test_a_user_without_project_or_account_is_an_owner_apart(kind: OwnerKind) ->
         JobRequest("qw", owner="eve", project="ann", account="ann"),
     ]
     assert [owner_of(ask, kind) for ask in asks] == ["@ann", "@bob", "@ann", "ann"]
+
+
+# -- launches in the window of the circuit breaker ---------------------------------------------------------------------
+
+FOUR = CircuitBreaker(window=600.0, max_launches=4)
+
+
+def after_launches(*things: Any, owners: tuple[str, ...] = ("ann", "eve"), by: str = "eve", **rest: Any) -> Snapshot:
+    """A cell in which four workers were launched a minute ago, and are gone, for each of these owners."""
+    rest = {"circuit_breaker": FOUR, **rest}
+    world = a_snapshot(*things, **rest)
+    launches = tuple(Event(NOW - 60.0, 4, "execute", owner=owner) for owner in by.split())
+    seen = tuple(OwnerSeen(owner, NOW) for owner in owners)
+    return replace(world, memory=replace(world.memory, launches=launches, owners=seen))
+
+
+@pytest.mark.parametrize(("owners", "by"), ((("ann", "eve"), "eve"), (("ann", "eve", "mal"), "eve mal")))
+def test_owners_who_use_up_the_window_of_launches_stop_none_for_others(owners: tuple[str, ...], by: str) -> None:
+    """In a cell with others; the only owner is stopped by what was launched for jobs of nobody else."""
+    own, theirs = a_job(1, slots=2, owner="ann"), a_job(2, slots=1, owner="eve")
+    made = plan(after_launches(own, theirs, owners=owners, by=by))
+    assert launched(made) == {"m5.large": 1}
+    assert (reason_of(made, 2)[-1], made.memory.circuit_breaker) == (Code.LAUNCH_RATE_LIMIT, None)
+    assert [event.owner for event in made.memory.launches][-1] == "ann"
+    assert plan(after_launches(theirs, owners=owners, by=by)).due == NOW + 540.0
+    only = plan(after_launches(theirs, owners=("eve",)))
+    assert (launched(only), reason_of(only, 2)[-1]) == ({}, Code.LAUNCH_RATE_LIMIT)
+
+
+def test_jobs_that_ask_alike_do_not_wait_for_the_owner_who_used_up_the_window() -> None:
+    alike = [a_job(number, slots=2, owner="eve") for number in range(1, 11)]
+    waiting = (*alike, a_job(11, slots=2, owner="ann"))
+    made = plan(after_launches(*waiting))
+    (launch,) = made.actions
+    assert isinstance(launch, Launch)
+    assert (launched(made), launch.ordered_for) == ({"m5.large": 1}, (OrderedFor("ann", slots=2),))
+    assert launched(plan(after_launches(*alike))) == {}
+    coming = an_order(ids=(), state=OrderState.SENT, age=20)
+    assert launched(plan(after_launches(*waiting, coming))) == {}
+
+
+def test_the_launches_of_many_owners_count_against_the_window_of_each() -> None:
+    """Half of the owners are left out: a cause that hits all of them still stops launches for all."""
+    owners = tuple(f"u{number}" for number in range(8))
+    job = a_job(1, slots=2, owner="ann")
+    few, most = (" ".join(owners[:number]) for number in (4, 8))
+    assert launched(plan(after_launches(job, owners=("ann", *owners), by=few))) == {"m5.large": 1}
+    assert launched(plan(after_launches(job, owners=("ann", *owners), by=most))) == {}
+
+
+def test_jobs_that_are_deleted_as_their_workers_come_stop_no_launch_for_others() -> None:
+    world = Paced(cause=Cause.FREE)
+    world.ask(4, "ann")
+    world.step()
+    world.waiting.clear()
+    for _ in range(4):
+        before = len(world.launched)
+        world.ask(4, "eve")
+        world.go_on(120.0, until=lambda before=before: len(world.launched) > before)  # type: ignore[misc]
+        world.waiting.clear()
+        world.go_on(1800.0, until=lambda: not world.machines)
+    assert len(world.launched) == 2
+    world.go_on(900.0)
+    world.ask(2, "eve")
+    world.ask(4, "ann")
+    world.go_on(90.0)
+    assert [launch.ordered_for[0].user for launch in world.launched[2:]] == ["ann"]
 
 
 # -- jobs that fail at their start -------------------------------------------------------------------------------------

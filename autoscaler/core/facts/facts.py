@@ -240,7 +240,8 @@ def facts_of(snapshot: Snapshot) -> Facts:
     reported = learn_reported(
         observed.workers, memory.reported, cluster.complexes, now, snapshot.overrides.tried_again_at
     )
-    launch_context = _launch_context(snapshot, came_up, reported)
+    owners = seen_owners(cluster, (part.ask for part in demand.parts), memory.owners, now, policy.owner)
+    launch_context = _launch_context(snapshot, came_up, reported, len(owners))
     usage = usage_of(fleet, policy, observed, now)
     return Facts(
         snapshot=snapshot,
@@ -266,7 +267,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
         suspects=find_suspects(observed, snapshot.evidence, memory.quarantines, policy, now),
         queues_empty_since=queues_empty_since(observed, demand.wanted, memory, policy, now),
         requests=read_request_needs(snapshot),
-        owners=seen_owners(cluster, (part.ask for part in demand.parts), memory.owners, now, policy.owner),
+        owners=owners,
         unhelped=unhelped_demand(snapshot, demand.wanted),
     )
 
@@ -282,7 +283,7 @@ def _with_late_failures(snapshot: Snapshot, failed: tuple[LaunchFailure, ...]) -
 
 
 def _launch_context(
-    snapshot: Snapshot, came_up: tuple[CameUp, ...], reported: tuple[ReportedType, ...]
+    snapshot: Snapshot, came_up: tuple[CameUp, ...], reported: tuple[ReportedType, ...], owners: int
 ) -> LaunchContext:
     """What limits launches in this pass."""
     fleet, memory, policy, now = snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now
@@ -301,6 +302,7 @@ def _launch_context(
         resumed_at=resumed_at,
         reported=reported,
         only_cheapest=only_cheapest(policy, snapshot.spending),
+        owners=owners,
     )
 
 

@@ -100,6 +100,11 @@ def slowed_owners(
     return {owner: found[owner] for owner in sorted(found)}
 
 
+def most_left_out(owners: int) -> int:
+    """Of so many owners, how many who agree stop nothing for others."""
+    return max(min(max(owners // 2, LEFT_OUT), owners - 1), 0)
+
+
 def _count(
     events: Sequence[Event],
     window: float,
@@ -111,6 +116,5 @@ def _count(
 ) -> int:
     found = by_owner(events, window, now, resumed_at)
     most = sorted((count for owner, count in found.items() if owner), reverse=True)
-    owners = max(len(most), known, 2)
-    left_out = most[: min(max(owners // 2, LEFT_OUT), owners - 1)] if several_owners else ()
+    left_out = most[: most_left_out(max(len(most), known, 2))] if several_owners else ()
     return sum(found.values()) - sum(left_out)

@@ -7,11 +7,14 @@ last hour count even if their workers are gone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from autoscaler.core.actions import Launch, LaunchSet
+from autoscaler.core.demand.owners import main_owner
+from autoscaler.core.limits.circuit_breaker import most_left_out
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -134,11 +137,12 @@ def _price_of(candidate: LaunchSet) -> float | None:
 
 
 def as_event(launch: Launch, policy: Policy, now: float) -> Event:
-    """A launch as an event that counts against the launches of an hour."""
+    """A launch as an event that counts against the launches of an hour, and of a window for its owner."""
     array = policy.node_array(launch.node_array)
     # An array of groups that this launch creates stems from the one that its name begins with.
     family = array.extends or "" if array is not None else launch.node_array.rpartition(GROUPS)[0]
-    return Event(now, most_of(launch).workers, launch.node_array, family)
+    owner = main_owner(launch.ordered_for, policy.owner)
+    return Event(now, most_of(launch).workers, launch.node_array, family, owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,15 +248,36 @@ def _room_for_price(bucket: Bucket, left: float | None) -> int:
 
 
 def launches_left_in_window(
-    circuit_breaker: CircuitBreaker, launches: Sequence[Event], now: float, resumed_at: float | None = None
+    circuit_breaker: CircuitBreaker,
+    launches: Sequence[Event],
+    now: float,
+    resumed_at: float | None = None,
+    *,
+    owner: str = "",
+    known: int = 0,
 ) -> Room | None:
-    """How many more launches of all node arrays together the window of the circuit breaker allows; None: no limit."""
+    """How many more launches of all node arrays together the window of the circuit breaker allows for an owner of jobs
+    ('': for nobody's jobs); None: no limit.
+
+    `known`: how many owners the cell has had. If there are others, those of them who had most launched are left out, as
+    many as the circuit breaker leaves out: else they would use up the window for all (docs/decisions/0099).
+    """
     if circuit_breaker.max_launches is None:
         return None
-    recent = [event for event in launches if now - event.at < circuit_breaker.window and event.at > (resumed_at or 0.0)]
-    done = sum(event.count if event.launched is None else event.launched for event in recent)
-    cap = because(Code.LAUNCH_RATE_LIMIT, most=circuit_breaker.max_launches, window_s=circuit_breaker.window)
-    return Room(max(circuit_breaker.max_launches - done, 0), cap)
+    done: Counter[str] = Counter()
+    for event in launches:
+        if now - event.at < circuit_breaker.window and event.at > (resumed_at or 0.0):
+            done[event.owner] += event.count if event.launched is None else event.launched
+    others = sorted((count for name, count in done.items() if name not in ("", owner)), reverse=True)
+    owners = max(known, len(others) + bool(owner))
+    left_out = others[: most_left_out(owners)]
+    cap = because(
+        Code.LAUNCH_RATE_LIMIT,
+        most=circuit_breaker.max_launches,
+        whose="one owner" if owner and owners > 1 else None,
+        window_s=circuit_breaker.window,
+    )
+    return Room(max(circuit_breaker.max_launches - sum(done.values()) + sum(left_out), 0), cap)
 
 
 def launches_left(limits: Limits, launches: Sequence[Event], family: str, now: float) -> Room | None:

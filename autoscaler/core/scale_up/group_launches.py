@@ -31,6 +31,7 @@ from autoscaler.core.scale_up.group_offers import (
     options_like,
 )
 from autoscaler.core.scale_up.launch_needs import LaunchNeeds
+from autoscaler.core.scale_up.launch_pace import for_others, without_paced
 from autoscaler.core.sizing.sizing import LaunchContext
 from autoscaler.core.workers.group_verdict import GroupVerdict
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -108,14 +109,17 @@ def launch_groups(
     notes: list[Reason | None] = []
     by_queue: dict[str, Reason] = {}
     held_back: dict[int, Reason] = {}
+    paced = grouping.group_context.launch_context.paced()
     for at, (want, count) in enumerate(zip(needs.wanted, needs.unmet, strict=True)):
         root = _root(want, policy.node_arrays) if want.demand.together and want.expired and count else None
         if root is not None:
-            (allowance,) = needs.protection.hold_back(root, (want,), (count,))
+            allowances = needs.protection.hold_back(root, (want,), (count,))
+            (allowance,) = without_paced(allowances, (want,), (count,), paced, policy.owner)
             count = allowance.tasks
             if not count and allowance.reason is not None:
                 held_back[at] = allowance.reason
         if root is not None and count:
+            (want,) = for_others((want,), paced, policy.owner)
             ledger, placement, reason = _for_demand(want, count, root, grouping, group_verdicts, placement, ledger)
             by_queue[root.queue] = reason
     for group in groups:
@@ -189,8 +193,9 @@ def _for_demand(
     waited = ledger.group_context.launch_context.now - want.oldest
     array = array_for(demand, root, ledger, waited)
     options, begun, left = group_options(array, ledger, demand, waited), len(ledger.launches), count
+    owner = ledger.group_context.launch_context.main_owner_of((want,), (count,))
     while left > 0:
-        answer = _new(array, options, ledger, reason)
+        answer = _new(array, options, ledger, reason, owner)
         if isinstance(answer, Reason):
             cause = answer if cause is None or begun == len(ledger.launches) else cause
             break
@@ -226,9 +231,9 @@ def _for_target(array: NodeArrayPolicy, count: int, reason: Reason, ledger: Ledg
 
 
 def _new(
-    array: NodeArrayPolicy, options: Sequence[GroupOption], ledger: Ledger, reason: Reason
+    array: NodeArrayPolicy, options: Sequence[GroupOption], ledger: Ledger, reason: Reason, owner: str = ""
 ) -> tuple[Ledger, GroupOption] | Reason:
-    """Launch one new group; return the option that is tried first, or why there is no launch."""
+    """Launch one new group; return the option that is tried first, or why there is no launch. `owner`: of the jobs."""
     launch_context = ledger.group_context.launch_context
     if (stopped := launch_context.stopped_by(array)) is not None:
         return stopped
@@ -239,7 +244,7 @@ def _new(
     first: GroupOption | None = None
     candidates: list[LaunchSet] = []
     for option in options:
-        room = ledger.room_of(option.offer, array)
+        room = ledger.room_of(option.offer, array, owner)
         if room.count < option.workers:
             too_large = because(Code.GROUP_TOO_LARGE, workers=option.workers, type=option.offer.type.name)
             capped = capped or too_large.then(room.cap)

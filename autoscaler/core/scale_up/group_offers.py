@@ -91,8 +91,8 @@ class Ledger:
         known = self.usage.get(array.name)
         return known or replace(self.usage[family_of(array)], own_workers=0, own_cores=0)
 
-    def room_of(self, option: LaunchOffer, array: NodeArrayPolicy) -> Room:
-        """How many workers of this option the limits allow, the launches of an hour included."""
+    def room_of(self, option: LaunchOffer, array: NodeArrayPolicy, owner: str = "") -> Room:
+        """How many workers of this option the limits allow, the launches of an hour included. `owner`: of the jobs."""
         usage = self.usage_of(array)
         rooms = [room_for(bucket, array.limits, usage) for bucket in option.buckets]
         hourly = launches_left(
@@ -103,14 +103,14 @@ class Ledger:
         )
         if hourly is not None:
             rooms.append(replace(hourly, count=max(hourly.count - self.spent.get(family_of(array), 0), 0)))
-        rooms += [room for room in (self._room_in_window(),) if room is not None]
+        rooms += [room for room in (self._room_in_window(owner),) if room is not None]
         return min(rooms, key=lambda room: room.count)
 
-    def _room_in_window(self) -> Room | None:
+    def _room_in_window(self, owner: str) -> Room | None:
         """What the window of the circuit breaker allows. A group is launched as a whole: if nothing else was launched
         in the window, it may be larger.
         """
-        room, done = self.group_context.launch_context.room_in_window(), sum(self.spent.values())
+        room, done = self.group_context.launch_context.room_in_window(owner), sum(self.spent.values())
         if room is None or (
             not done and room.count == self.group_context.launch_context.policy.circuit_breaker.max_launches
         ):

@@ -19,6 +19,7 @@ from autoscaler.core.requests.created_nodes import by_request
 from autoscaler.core.requests.targets import Need
 from autoscaler.core.scale_up.group_launches import GroupLaunches
 from autoscaler.core.scale_up.launch_needs import LaunchNeeds
+from autoscaler.core.scale_up.launch_pace import for_others, is_paced, without_paced
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.sizing.sizing import ArrayLaunch, LaunchContext, Shortfall, size_launch, size_requested
 from autoscaler.core.snapshot import BucketVerdict
@@ -42,6 +43,7 @@ class Launches:
     def rate_limited(self) -> bool:
         """Whether the circuit breaker's window keeps some launches back."""
         reasons = (*(launch.reason for launch in self.launches), *self.notes, *self.by_queue.values())
+        reasons = (*reasons, *self.held_back.values())
         return any(link.code is Code.LAUNCH_RATE_LIMIT for reason in reasons for link in (reason, *reason.trail))
 
     def besides(self, groups: GroupLaunches) -> Launches:
@@ -114,6 +116,8 @@ def _for_demand(
             for want, count in zip(needs.wanted, unmet, strict=True)
         ]
         allowances = needs.protection.hold_back(array, needs.wanted, mine)
+        paced, kind = launch_context.paced(), launch_context.policy.owner
+        allowances = without_paced(allowances, needs.wanted, mine, paced, kind)
         mine = [each.tasks for each in allowances]
         held_back |= {
             at: each.reason for at, each in enumerate(allowances) if each.reason is not None and not each.tasks
@@ -125,7 +129,8 @@ def _for_demand(
             continue
         replacement = swaps.replacements.get(array.name)
         size = size_launch if replacement is None else replacement.size_launch
-        growth = size(array, Shortfall(needs.wanted, mine, placement, short), usage[array.name], launch_context)
+        wanted = for_others(needs.wanted, paced, kind)
+        growth = size(array, Shortfall(wanted, mine, placement, short), usage[array.name], launch_context)
         found.append((array, _as_trial(growth, allowances).besides(swaps.reasons.get(array.name))))
         placement = growth.placement or placement
         usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)
@@ -136,7 +141,7 @@ def _for_demand(
 
 def _as_trial(growth: ArrayLaunch, allowances: Sequence[LaunchAllowance]) -> ArrayLaunch:
     """The launch; if launches like it helped no job, its reason says so."""
-    tried = next((each.reason for each in allowances if each.tasks and each.reason is not None), None)
+    tried = next((each.reason for each in allowances if each.tasks and each.reason and not is_paced(each)), None)
     if growth.launch is None or tried is None:
         return growth
     return replace(growth, launch=replace(growth.launch, reason=growth.launch.reason.then(tried)))

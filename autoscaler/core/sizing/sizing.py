@@ -15,7 +15,7 @@ from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.cost.spending import Budget, Whose
 from autoscaler.core.demand.categories import assignment_of
 from autoscaler.core.demand.constraint_demand import unmet_by
-from autoscaler.core.demand.owners import ordered_for
+from autoscaler.core.demand.owners import main_owner, ordered_for
 from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window, what_is_left
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.demand_vector import CategoryDemand
@@ -54,6 +54,8 @@ class LaunchContext:
     """Values that workers of a type reported."""
     only_cheapest: Sequence[Budget] = ()
     """Spent budgets that allow only the cheapest offers."""
+    owners: int = 0
+    """How many owners of jobs the cell has had."""
 
     def keeps_to_cheapest(self, demands: Iterable[CategoryDemand] = ()) -> Budget | None:
         """The budget that allows a launch for these jobs only the cheapest offer; None: there is none."""
@@ -76,14 +78,26 @@ class LaunchContext:
         name = next((each for each in (array.name, family_of(array)) if each in self.stopped), None)
         return None if name is None else because(Code.NODE_ARRAY_STOPPED, node_array=name, message=self.stopped[name])
 
-    def most_launches(self, array: NodeArrayPolicy) -> int:
-        """How many launches of an array the hour and the window of the circuit breaker allow."""
+    def most_launches(self, array: NodeArrayPolicy, owner: str) -> int:
+        """How many launches of an array for this owner the hour and the window of the circuit breaker allow."""
         hourly = launches_left(array.limits, self.launches, family_of(array), self.now)
-        return min((room.count for room in (hourly, self.room_in_window()) if room is not None), default=PLENTY)
+        return min((room.count for room in (hourly, self.room_in_window(owner)) if room is not None), default=PLENTY)
 
-    def room_in_window(self) -> Room | None:
-        """How many more launches the window of the circuit breaker allows."""
-        return launches_left_in_window(self.policy.circuit_breaker, self.launches, self.now, self.resumed_at)
+    def room_in_window(self, owner: str = "") -> Room | None:
+        """How many more launches the window of the circuit breaker allows for an owner of jobs; '': for nobody's."""
+        limits, launches = self.policy.circuit_breaker, self.launches
+        return launches_left_in_window(limits, launches, self.now, self.resumed_at, owner=owner, known=self.owners)
+
+    def paced(self) -> Mapping[str, Reason]:
+        """Owners of jobs whose part of the window is used up, where the cell has others."""
+        if self.owners < 2 or self.policy.circuit_breaker.max_launches is None:
+            return {}
+        rooms = {owner: self.room_in_window(owner) for owner in {event.owner for event in self.launches} if owner}
+        return {owner: room.cap for owner, room in rooms.items() if room is not None and room.count <= 0}
+
+    def main_owner_of(self, demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> str:
+        """The owner of most of these tasks; '': there are none."""
+        return main_owner(ordered_for(demands, tasks), self.policy.owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +191,9 @@ def size_launch(
         array.scale_up_batch,
     )
     sized: Sequence[Proposal]
+    owner = launch_context.main_owner_of(shortfall.wanted, shortfall.unmet)
     if unmet:
-        most = launch_context.most_launches(array)
+        most = launch_context.most_launches(array, owner)
         sized = _proposed(array, problem, usage, most) if replacing is None else replacing.propose(problem)
         slots = sum(demand.slots * count for demand, count in wants)
         reason = because(Code.DEMAND, queue=array.queue, tasks=unmet, slots=slots)
@@ -192,7 +207,7 @@ def size_launch(
     verdicts = (*refused, *_verdicts(sized, wants, array.rules))
     if not chosen:
         return ArrayLaunch(buckets=verdicts, note=_nothing_note(array, sized, refused, launch_context, wants))
-    growth = _launch(array, chosen, reason, verdicts, launch_context)
+    growth = _launch(array, chosen, reason, verdicts, launch_context, owner=owner)
     if growth.launch is None or not unmet:
         return growth
     count = growth.launch.candidates[0].workers  # the launch may be rate-limited
@@ -268,8 +283,11 @@ def _launch(
     launch_context: LaunchContext,
     *,
     requested: bool = False,
+    owner: str = "",
 ) -> ArrayLaunch:
-    """The launch of the chosen proposals, capped by batch, launches an hour and the circuit breaker's window."""
+    """The launch of the chosen proposals, capped by batch, launches an hour and the circuit breaker's window. `owner`:
+    of most of the jobs that it is for.
+    """
     first = chosen[0]
     growth = ArrayLaunch(covered=first.served, placement=first.placement, buckets=verdicts)
     if launch_context.throttled is not None:
@@ -284,7 +302,7 @@ def _launch(
         reason = reason.then(first.reason)
     if first.cap is not None:
         reason = reason.then(first.cap)
-    pace = [room for room in (batch, hourly, launch_context.room_in_window()) if room is not None]
+    pace = [room for room in (batch, hourly, launch_context.room_in_window(owner)) if room is not None]
     tightest = min(pace, key=lambda room: room.count, default=None)
     if tightest is not None and tightest.count <= 0:
         return replace(growth, note=tightest.cap)

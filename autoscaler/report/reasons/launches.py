@@ -49,7 +49,7 @@ ROWS = {
         owner_remedy=WAIT_OR_ASK,
     ),
     Code.LAUNCH_RATE_LIMIT: ReasonRow(
-        "at most {most} launches within {window_s}; the rest waits",
+        "at most {most} launches[ for {whose}] within {window_s}; the rest waits",
         short="paced",
         remedy="Faster: raise `CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_LAUNCHES`; now: `sge-autoscaler resume` begins the "
         "window anew.",

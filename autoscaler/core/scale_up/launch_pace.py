@@ -1,0 +1,54 @@
+"""Launches for owners of jobs who have used up their part of the circuit breaker's window wait, and no others
+(docs/decisions/0099).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from autoscaler.core.demand.owners import owner_of, tasks_besides
+from autoscaler.core.limits.protected_mode import LaunchAllowance
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.core.policy import OwnerKind
+
+
+def without_paced(
+    allowances: Sequence[LaunchAllowance],
+    demands: Sequence[CategoryDemand],
+    counts: Sequence[int],
+    paced: Mapping[str, Reason],
+    kind: OwnerKind,
+) -> tuple[LaunchAllowance, ...]:
+    """The same without tasks of the owners in `paced`. `counts`: the unmet tasks of each demand. What is free or coming
+    counts as others' first, since otherwise they would get a worker in each pass until theirs is up.
+    """
+    if not paced:
+        return tuple(allowances)
+    found: list[LaunchAllowance] = []
+    for allowance, want, count in zip(allowances, demands, counts, strict=True):
+        others = tasks_besides(want, paced, kind) - (want.count - count)
+        left = min(allowance.tasks, max(others, 0))
+        found.append(allowance if left == allowance.tasks else LaunchAllowance(left, next(iter(paced.values()))))
+    return tuple(found)
+
+
+def for_others(
+    demands: Sequence[CategoryDemand], paced: Mapping[str, Reason], kind: OwnerKind
+) -> Sequence[CategoryDemand]:
+    """The same demands as those of other owners, where there are some: for these is launched what is launched."""
+    return [_for_others(want, paced, kind) for want in demands] if paced else demands
+
+
+def _for_others(want: CategoryDemand, paced: Mapping[str, Reason], kind: OwnerKind) -> CategoryDemand:
+    each = zip(want.asks, want.tasks or (1,) * len(want.asks), strict=True)
+    others = [(ask, count) for ask, count in each if owner_of(ask, kind) not in paced]
+    if not others or len(others) == len(want.asks):
+        return want
+    return replace(want, asks=tuple(ask for ask, _ in others), tasks=tuple(count for _, count in others))
+
+
+def is_paced(allowance: LaunchAllowance) -> bool:
+    """Whether launches for some of these tasks wait for the window."""
+    return allowance.reason is not None and allowance.reason.code is Code.LAUNCH_RATE_LIMIT
