@@ -19,6 +19,21 @@ from autoscaler.core.model.host_limits import OfferedLimit
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchedOff:
+    """That nothing is launched for a queue, which is only watched."""
+
+    queue: str
+    limit: str
+    """The policy's name of the setting that did it."""
+    setting: str
+    """The setting with its value, as it was set."""
+    to: str
+    """The value that switches it on."""
+    workers: int
+    """How many workers it could have if it were switched on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Limits on a node array's additional workers (rule 5)."""
 
@@ -41,6 +56,8 @@ class Limits:
     """Currency of both prices."""
     of: str | None = None
     """The node array whose own limits these are, where several have some: reasons name it."""
+    switched_off: SwitchedOff | None = None
+    """If set, `max_workers` is 0, and reasons name this instead of any limit."""
 
     @property
     def cap_price(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Action, AskGridEngine, Launch, WorkerAction
+from autoscaler.core.limits.limits import switched_off
 from autoscaler.core.model.complexes import matches
 from autoscaler.core.model.fleet import ANY
 from autoscaler.core.model.reasons import Code, Reason
@@ -22,7 +23,7 @@ from autoscaler.engine.observe import Observation
 from autoscaler.engine.pass_listener import Pass, PassListener
 from autoscaler.engine.pass_reporter import PassReporter, Verdicts
 from autoscaler.report.sentence import news, sentence
-from autoscaler.report.wording import count, few
+from autoscaler.report.wording import count, few, text
 
 log = logging.getLogger("autoscaler.pass")
 GIB = 1 << 30
@@ -160,7 +161,9 @@ def _choice(queue: QueuePolicy, snapshot: Snapshot) -> Iterator[str]:
         for name, type_ in allowed_types(array, snapshot.fleet.buckets).items()
     }
     how = "".join(f", chosen by {array.strategy}" for array in arrays if array.hybrid)
-    yield f"workers may be {few([types[name] for name in sorted(types)])}{how}" if types else "no worker is launched"
+    off = "; ".join(f": {text(cause)}" for array in arrays if (cause := switched_off(array.limits)) is not None)
+    may = f"workers may be {few([types[name] for name in sorted(types)])}{how}"
+    yield may if types else f"no worker is launched{off}"
     workers = {worker.name for worker in snapshot.fleet.workers if worker.name}
     stay = [
         f"{host.name} ({count(instance.slots, 'slot')})"
@@ -181,7 +184,8 @@ def _counts(queue: QueuePolicy, plan: Plan, snapshot: Snapshot) -> Iterator[str]
         if worker.exists and worker.node_array.partition(GROUPS)[0] in names
     ]
     most = sum(array.limits.max_workers for array in arrays if array.extends is None)
-    yield f"{len(there)} of at most {most} additional workers" + (f": {few(there)}" if there else "")
+    of = "" if any(array.limits.switched_off for array in arrays) else f" of at most {most}"
+    yield f"{len(there)}{of} additional workers" + (f": {few(there)}" if there else "")
     instances = [each for host in snapshot.cluster.hosts for each in host.instances if each.queue == queue.name]
     running = {job.number for instance in instances for job in instance.jobs}
     yield f"{count(len(running), 'job')} {'runs' if len(running) == 1 else 'run'}"

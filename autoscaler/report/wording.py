@@ -20,6 +20,8 @@ NAMED = 3
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "max_workers": "CP_CAP_AUTOSCALE_WORKERS",
+        "autoscale": "CP_CAP_AUTOSCALE",
+        "watch_only": "CP_CAP_AUTOSCALE_WATCH_ONLY",
         "max_cores": "CP_CAP_AUTOSCALE_MAX_CORES",
         "max_price_per_hour": "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR",
         "total_workers": "CP_CAP_AUTOSCALE_TOTAL_WORKERS",
@@ -90,7 +92,7 @@ def number(value: float) -> str:
 
 def _setting(limit: str, node_array: str) -> str:
     """The setting's name, with the suffix of the node array's queue (`execute_1`)."""
-    if limit.startswith("total_"):
+    if limit.startswith("total_") or limit == "autoscale":  # of a profile, which has no suffixes
         return SETTINGS[limit]
     suffix = node_array.partition("_")[2]
     return SETTINGS[limit] + (f"_{suffix}" if suffix.isdigit() else "")

@@ -85,6 +85,8 @@ class Settings:
     warnings: tuple[str, ...] = ()
     scales: bool = True
     """False: no queue is to be scaled."""
+    of_profiles: bool = False
+    """Whether Cloud Pipeline's launcher started us: each queue has a profile with settings of its own."""
 
     def array_settings(self, node_array: str) -> dict[str, str]:
         """The settings of one node array (for an array of groups, of its base), by environment name without suffix;
@@ -113,7 +115,9 @@ class Settings:
         own = {
             "queues": tuple(queue_policy(queue, suffix) for suffix, queue in self.queues.items()),
             "node_arrays": tuple(
-                node_array_policy(queue, suffix, process, currency, several=len(self.queues) > 1)
+                node_array_policy(
+                    queue, suffix, process, currency, several=len(self.queues) > 1, of_profiles=self.of_profiles
+                )
                 for suffix, queue in self.queues.items()
             ),
             "master": master,
@@ -178,6 +182,7 @@ def load_settings(
         MappingProxyType(given.provided),
         warnings,
         serve.scales,
+        given.of_profiles,
     )
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from autoscaler.core.cost.spending import Budget, Whose
 from autoscaler.core.model.fleet import PriceType
-from autoscaler.core.policy import Limits, NodeArrayPolicy, QueuePolicy
+from autoscaler.core.policy import Limits, NodeArrayPolicy, QueuePolicy, SwitchedOff
 from autoscaler.settings.process_settings import Process, budget_of
 from autoscaler.settings.queue_settings import QueueSettings
 from autoscaler.settings.strategies import of_others
@@ -53,11 +53,23 @@ def queue_policy(queue: QueueSettings, suffix: str) -> QueuePolicy:
 
 
 def node_array_policy(
-    queue: QueueSettings, suffix: str, process: Process, currency: str = "USD", *, several: bool = False
+    queue: QueueSettings,
+    suffix: str,
+    process: Process,
+    currency: str = "USD",
+    *,
+    several: bool = False,
+    of_profiles: bool = False,
 ) -> NodeArrayPolicy:
-    """`several`: whether other queues have node arrays, too."""
-    watched = {"max_workers": 0, "min_workers": 0} if queue.watch_only else {"max_workers": queue.workers}
-    of_all = {**watched, "currency": currency, "of": array_name(suffix) if several else None}
+    """`several`: whether other queues have node arrays, too; `of_profiles`: whether each queue has a profile of Cloud
+    Pipeline's launcher, in which `CP_CAP_AUTOSCALE` switches it.
+    """
+    of_all = {"max_workers": queue.workers, "currency": currency, "of": array_name(suffix) if several else None}
+    if queue.watch_only:
+        of_profile = ("autoscale", "CP_CAP_AUTOSCALE=false", "true")
+        by = of_profile if of_profiles else ("watch_only", "CP_CAP_AUTOSCALE_WATCH_ONLY=true", "false")
+        off = SwitchedOff(queue.queue, *by, queue.workers)
+        of_all |= {"max_workers": 0, "min_workers": 0, "switched_off": off}
     own = {
         "name": array_name(suffix),
         "instance_type": queue.instance_type or "",

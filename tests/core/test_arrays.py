@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+
+import pytest
 
 from autoscaler.core.capacity.offers import offers_for
 from autoscaler.core.capacity.supply import usage_of
@@ -12,7 +15,7 @@ from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.memory import Event, Memory, WorkerNote
 from autoscaler.core.model.request_sets import ArrayDefinition, Requests
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy, SwitchedOff
 from autoscaler.core.requests.arrays import arrays_present, families, in_force
 from autoscaler.core.requests.instance_types import allowed_types
 from autoscaler.core.unsatisfiable.best_cluster import allowed_by
@@ -210,3 +213,18 @@ def test_no_setting_of_a_dynamic_array_is_proposed_as_a_remedy() -> None:
     demand = Demand(frozenset({"main.q"}), slots=4, per_host=4)
     lifts = allowed_by(policy, seen.fleet.buckets, seen.cluster).lifts(demand)
     assert {lift.node_array for lift in lifts} == {"execute"}
+
+
+@pytest.mark.parametrize(
+    ("slots", "settings"), ((2, {"autoscale": "true"}), (4, {"autoscale": "true", "max_workers": "2"}))
+)
+def test_a_queue_that_is_switched_off_has_to_be_switched_on_and_may_need_more(
+    slots: int, settings: Mapping[str, str]
+) -> None:
+    """Its homogeneous workers have two slots each, and one would be allowed."""
+    off = SwitchedOff("main.q", "autoscale", "CP_CAP_AUTOSCALE=false", "true", workers=1)
+    seen = a_snapshot(a_bucket(LARGE), limits=Limits(max_workers=0, switched_off=off))
+    allowed = allowed_by(seen.policy, seen.fleet.buckets, seen.cluster)
+    wanted = Demand(frozenset({"main.q"}), slots=slots)
+    assert {change.limit: change.to for change in allowed.changes(wanted)} == settings
+    assert [(lift.limit, lift.to) for lift in allowed.lifts(wanted)] == [("autoscale", "true")] * (slots == 2)

@@ -130,6 +130,9 @@ def test_queues_are_scaled_watched_edited_and_restarted_one_by_one(
         until(lambda: all(scaling.ended_well(job) for job in (*jobs, *more)), 60, "a job did not end well")
         until(lambda: all(one.ended_at for one in launcher.lifetimes()), 60, "the workers did not leave")
         still = empty_cell.out("qstat", "-s", "p").split()
+        told_of_watched = [
+            launcher.command(*words).stdout.decode() for words in (("explain", watched), ("jobs",), ("plan",))
+        ]
         until(lambda: "SGE_IN_USE" not in str(tags(empty_cell, cloud)), 30, "a tag is left")
         until(lambda: host_list(cloud) == [], 30, "the list of hosts has a worker that left")
         roles = {*empty_cell.out("qconf", "-sh").split(), *empty_cell.out("qconf", "-ss").split()}
@@ -144,6 +147,9 @@ def test_queues_are_scaled_watched_edited_and_restarted_one_by_one(
     assert [after[queue] == pids[queue] for queue in THREE] == [True, False, True]
     assert [len(each) for each in (*pids.values(), *after.values())] == [1] * 6
     assert watched in still, "nothing is launched for it, and it is not deleted"
+    off = "autoscaling is switched off for the queue watched.q by CP_CAP_AUTOSCALE=false"
+    assert [off in said for said in (*told_of_watched, launcher.log_text("watched.q"))] == [True] * 4
+    assert not any("max_workers" in said for said in (*told_of_watched, launcher.log_text("watched.q")))
     assert len(launcher.lifetimes()) == 3, "the restart affected no worker"
     lines = [line for line in launcher.log_text("main.q").splitlines() if "stay, " not in line]
     assert [line for line in lines if str(hosts["execute_1"]) in line] == []

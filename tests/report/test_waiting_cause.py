@@ -22,7 +22,7 @@ from autoscaler.core.notifications.causes import NotificationContext, Observed, 
 from autoscaler.core.outcome.innermost import cause_of
 from autoscaler.core.outcome.waiting_notes import TEXT_FACTS, stable
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import Limits
+from autoscaler.core.policy import Limits, SwitchedOff
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.record import read_record
 from autoscaler.report.document import document
@@ -59,6 +59,9 @@ CASES = Path(__file__).parents[1] / "cases"
 OLD = 900.0
 FULL = a_worker("w1", used=2)
 NONE_LEFT = Limits(max_workers=1)
+OFF = Limits(
+    max_workers=0, switched_off=SwitchedOff("main.q", "autoscale", "CP_CAP_AUTOSCALE=false", "true", workers=1)
+)
 BACKOFF = Backoff(BucketKey("m5.large"), NOW + 600, 3, FailureKind.CAPACITY, "no m5.large left", NOW - 60)
 
 
@@ -90,6 +93,11 @@ SITUATIONS: Mapping[str, tuple[Snapshot, Code]] = {
     "smaller jobs first": (
         a_snapshot(a_job(1, slots=2, waited=OLD), jobs(3, 2, waited=60.0), FULL, limits=NONE_LEFT),
         Code.OTHERS_FIRST,
+    ),
+    "switched off": (a_snapshot(a_job(waited=OLD), limits=OFF), Code.AUTOSCALING_OFF),
+    "switched off beside a worker that is left": (
+        a_snapshot(a_job(waited=OLD), FULL, limits=OFF),
+        Code.AUTOSCALING_OFF,
     ),
     "no worker allowed": (a_snapshot(a_job(waited=OLD), limits=Limits(max_workers=0)), Code.CAPPED),
     "no capacity": (
@@ -155,6 +163,7 @@ SITUATIONS: Mapping[str, tuple[Snapshot, Code]] = {
     "young": (a_snapshot(a_job(waited=5.0)), Code.NOT_EXPIRED),
     "free host": (a_snapshot(a_job(waited=5.0), a_host()), Code.FITS),
     "paused": (a_snapshot(a_job(waited=OLD), Overrides(paused=True)), Code.PAUSED),
+    "stopped": (a_snapshot(a_job(waited=OLD), Overrides(stop="drain")), Code.STOPPING),
     "circuit breaker": (
         a_snapshot(
             a_job(waited=OLD),

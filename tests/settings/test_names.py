@@ -35,7 +35,10 @@ WITHOUT_SETTING: Mapping[type[Any], Mapping[str, str]] = MappingProxyType(
             "queue_values": "the queue itself sets it (core/placement/queue_instances.py)",
             "rules": "the file of rules sets it",
         },
-        Limits: {"max_workers": DERIVED, "of": DERIVED, "max_own_workers": REQUEST, "max_own_cores": REQUEST},
+        Limits: {
+            **dict.fromkeys(("max_workers", "of", "switched_off"), DERIVED),
+            **dict.fromkeys(("max_own_workers", "max_own_cores"), REQUEST),
+        },
         Policy: {
             **dict.fromkeys(("queues", "node_arrays", "circuit_breaker", "host_names"), DERIVED),
             "master": "Grid Engine's name of the host",

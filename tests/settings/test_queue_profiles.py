@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from autoscaler.core.policy import SwitchedOff
 from autoscaler.errors import SettingsError
 from autoscaler.settings import Settings, load_settings
 from autoscaler.settings.queue_profiles import Profile, composed, differing_profiles, numbered, own_profile
@@ -55,6 +56,16 @@ def test_a_queue_that_is_not_scaled_is_watched() -> None:
     assert [queue.watch_only for queue in settings.queues.values()] == [True, False]
     arrays = settings.policy(master="master").node_arrays
     assert [array.limits.max_workers for array in arrays] == [0, 3]
+    off, on = (array.limits.switched_off for array in arrays)
+    assert off == SwitchedOff("main.q", "autoscale", "CP_CAP_AUTOSCALE=false", "true", workers=3)
+    assert on is None
+
+
+def test_by_hand_a_queue_that_is_only_watched_names_the_setting_that_was_set() -> None:
+    settings = load_settings({"CP_CAP_AUTOSCALE_PROVIDER": "local", "CP_CAP_AUTOSCALE_WATCH_ONLY": "true"})
+    (array,) = settings.policy(master="master").node_arrays
+    assert array.limits.switched_off is not None
+    assert array.limits.switched_off.setting == "CP_CAP_AUTOSCALE_WATCH_ONLY=true"
 
 
 def test_autoscaling_is_off_where_a_profile_does_not_switch_it_on() -> None:

@@ -253,10 +253,18 @@ def _best(array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[
         return _Best(nothing=because(Code.NO_INSTANCE_TYPE, node_array=array.name, requested=configured or None))
     # A cause that a setting would lift comes before one of the provider's.
     nearest = min(obstacles, key=lambda obstacle: _NEAREST.index(obstacle.code))
+    if nearest.code is Code.AUTOSCALING_OFF:  # says all by itself
+        return _Best(nothing=nearest)
     return _Best(nothing=because(Code.NO_WORKER_ALLOWED, node_array=array.name).then(nearest))
 
 
-_NEAREST = (Code.CAPPED, Code.BUCKET_NO_PRICE, Code.BUCKET_UNAVAILABLE, Code.BUCKET_NOT_ALLOWED)
+_NEAREST = (
+    Code.AUTOSCALING_OFF,
+    Code.CAPPED,
+    Code.BUCKET_NO_PRICE,
+    Code.BUCKET_UNAVAILABLE,
+    Code.BUCKET_NOT_ALLOWED,
+)
 
 
 def _obstacle(bucket: Bucket, array: NodeArrayPolicy, room: Room) -> Reason | None:

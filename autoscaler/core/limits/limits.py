@@ -187,8 +187,16 @@ class Left:
         return replace(self, amount=(self.amount or 0) - each * count)
 
 
+def switched_off(limits: Limits) -> Reason | None:
+    """That nothing is launched for the queue, which is only watched; None: it is not switched off."""
+    off = limits.switched_off
+    return None if off is None else because(Code.AUTOSCALING_OFF, queue=off.queue, setting=off.setting)
+
+
 def what_is_left(limits: Limits, usage: Usage) -> tuple[Left, ...]:
     """What each limit leaves to a node array; of several that allow the same, the first is named."""
+    if (off := switched_off(limits)) is not None:
+        return (Left(Measure.WORKERS, -usage.workers, off),)
     price, total_price = limits.max_price_per_hour, limits.total_price_per_hour
     found = (
         (Measure.WORKERS, limits.max_workers, usage.workers, "max_workers"),

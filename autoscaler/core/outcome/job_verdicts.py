@@ -19,6 +19,7 @@ from autoscaler.core.snapshot import JobCategoryVerdict
 _NOTHING_COMES = frozenset(
     {
         Code.CAPPED,
+        Code.AUTOSCALING_OFF,
         Code.FITS_WHEN_FREE,
         Code.NOTHING_TO_LAUNCH,
         Code.NODE_ARRAY_STOPPED,

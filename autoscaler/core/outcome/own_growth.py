@@ -22,7 +22,7 @@ from autoscaler.core.snapshot import BucketVerdict
 
 _WHOLE_QUEUE = frozenset({Code.DEMAND, Code.NOTHING_TO_LAUNCH})
 """Reasons of a queue that rest on which offers serve some of its demands."""
-_SOON = frozenset({Code.BUCKET_CHOSEN, Code.BUCKET_NOT_PREFERRED, Code.CAPPED})
+_SOON = frozenset({Code.BUCKET_CHOSEN, Code.BUCKET_NOT_PREFERRED, Code.CAPPED, Code.AUTOSCALING_OFF})
 """Verdicts on offers that could be launched for it now or next: what holds for the queue holds for it, too."""
 _NEVER = frozenset({Code.BUCKET_NOT_ALLOWED, Code.BUCKET_TOO_SMALL, Code.BUCKET_AGAINST_RULES})
 MOST_DEMANDS = 65_536

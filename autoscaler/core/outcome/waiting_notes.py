@@ -41,6 +41,7 @@ MOST, MOST_OF_USER = 10_000, 2_500
 TEXT_FACTS: Mapping[Code, tuple[str, ...]] = MappingProxyType(
     {
         Code.CAPPED: ("cap",),
+        Code.AUTOSCALING_OFF: ("queue",),
         Code.NODE_ARRAY_STOPPED: ("node_array",),
         Code.PROTECTED_MODE: ("node_array",),
         Code.LAUNCHES_DID_NOT_HELP: ("node_array",),

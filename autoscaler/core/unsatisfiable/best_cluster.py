@@ -153,6 +153,12 @@ class Allowed:
             if each.array.extends is not None:  # a caller's: no setting is its own
                 continue
             limits = each.array.limits
+            off = limits.switched_off
+            if off is not None:
+                on = replace(limits, max_workers=off.workers, switched_off=None)
+                lifted = replace(each, array=replace(each.array, limits=on), kinds=(*each.kinds, *each.barred))
+                yield from self._lift(demand, each, lifted, off.limit, off.to)
+                continue  # no other setting alone brings a worker
             for limit, without in (
                 ("max_workers", replace(limits, max_workers=PLENTY)),
                 ("max_cores", replace(limits, max_cores=None)),
@@ -269,9 +275,12 @@ def _with_family(each: Range, type_: InstanceType) -> str:
 
 
 _OF_TYPES = frozenset({"instance_type", "family", "max_cores_per_worker"})
+_SWITCHES = frozenset({"autoscale", "watch_only"})
 
 
 def _least(change: Change, cost: float) -> tuple[bool, float]:
+    if change.limit in _SWITCHES:
+        return False, 0.0
     return (True, cost) if change.limit in _OF_TYPES else (False, float(change.to))
 
 
@@ -281,11 +290,14 @@ def _changes(each: Range, kind: ArrayType, count: int) -> Iterator[Change]:
     settings = _type_settings(each, kind.type) if kind in each.others else ()
     if kind.obstacle is not None or (limits.cap_price and price is None) or (kind in each.others and not settings):
         return
+    off = limits.switched_off
+    if off is not None:
+        yield Change(off.limit, name, off.to)
     yield from (Change(limit, name, to) for limit, to in settings)
     cost = 0.0 if price is None else ceil(count * price * 1000 - 1e-6) / 1000
     cores = count * kind.type.vcpus
     for limit, most, needed in (
-        ("max_workers", limits.max_workers, count),
+        ("max_workers", limits.max_workers if off is None else off.workers, count),
         ("max_cores", limits.max_cores, cores),
         ("max_price_per_hour", limits.max_price_per_hour, cost),
         ("total_workers", limits.total_workers, count),

@@ -14,6 +14,7 @@ from autoscaler.core.actions import ProbeHost
 from autoscaler.core.capacity.array_ranges import Range
 from autoscaler.core.demand.job_requests import RequestReader
 from autoscaler.core.demand.shared_limits import more_than_the_cell_has
+from autoscaler.core.limits.limits import switched_off
 from autoscaler.core.model.cluster import Cluster, JobRequest, ParallelEnvironment, Queue, QuotaRule
 from autoscaler.core.model.complexes import amount, by_any_name, matches, satisfies
 from autoscaler.core.model.demand_vector import Demand, Property
@@ -186,7 +187,8 @@ class Prover:
                     type_name = each.array.family or each.array.instance_type
                     return because(Code.NO_INSTANCE_TYPE, node_array=each.array.name, requested=type_name or None)
                 if not each.kinds:
-                    return because(Code.NO_WORKER_ALLOWED, node_array=each.array.name)
+                    nothing = because(Code.NO_WORKER_ALLOWED, node_array=each.array.name)
+                    return switched_off(each.array.limits) or nothing
         return None
 
     def _may_pass(self, ask: JobRequest, demands: Iterable[Demand]) -> Reason:

@@ -42,6 +42,14 @@ ROWS = {
         "provider's.",
         owner_remedy=WAIT_OR_ASK,
     ),
+    Code.AUTOSCALING_OFF: ReasonRow(
+        "autoscaling is switched off for the queue {queue}[ by {setting}]",
+        short="autoscaling is off",
+        remedy="`CP_CAP_AUTOSCALE=true` in its profile (`sge configure QUEUE`) switches it on; by hand "
+        "`CP_CAP_AUTOSCALE_WATCH_ONLY=false`. Until then the queue is only watched.",
+        owner_remedy="It can start on hosts that stay; or `qalter -q QUEUE JOB` lets it run in a queue that gets "
+        "workers.",
+    ),
     Code.SCALE_UP_BATCH: ReasonRow(
         "at most {batch} at a time",
         short="{batch} at a time",

@@ -15,6 +15,7 @@ from autoscaler.report.wording import filled
 TEXTS: Mapping[Code, str] = MappingProxyType(
     {
         Code.CAPPED: "it waits for a worker: the limit {cap} is reached",
+        Code.AUTOSCALING_OFF: "it waits for a host that stays: autoscaling is switched off for the queue {queue}",
         Code.NODE_ARRAY_STOPPED: "it waits for a worker: the provider refuses to launch workers of {node_array}",
         Code.PROTECTED_MODE: "it waits for a worker: launches of {node_array} helped no job and are stopped",
         Code.LAUNCHES_DID_NOT_HELP: "it waits for a worker: launches of {node_array} helped no such job so far",
