@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: docs words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan bench-page bench-viewers pictures shape lock clean
+.PHONY: docs links words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan bench-page bench-viewers pictures shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -77,13 +77,18 @@ docs-check: setup
 	@$(DOCS_CHECK)
 	@$(BIN)/python -m autoscaler.report.pages --check
 
-docs: setup  ## the site of all pages in build/docs/html: warnings are errors; links, code blocks and spelling are checked
+docs: setup  ## the site of all pages in build/docs/html, and manual pages of them in build/docs/man: warnings are errors; links, code blocks and spelling are checked
 	@[ -x build/docs/venv/bin/sphinx-build ] || $(BIN)/python -m venv build/docs/venv
 	@$(BIN)/uv pip sync --quiet --python build/docs/venv/bin/python --require-hashes requirements/docs.txt
 	@$(BIN)/python -m installers.site build/docs
 	@build/docs/venv/bin/python installers/site/spelling.py build/docs/source
 	@build/docs/venv/bin/sphinx-build -W --keep-going -q -c build/docs/source/docs build/docs/source build/docs/html
+	@$(BIN)/python -m installers.site.manual_pages build/docs/manual
+	@build/docs/venv/bin/sphinx-build -W --keep-going -q -E -b man build/docs/manual build/docs/man
 	@echo "build/docs/html/index.html"
+
+links: setup  ## whether the links of the pages to other sites lead somewhere; needs a way to these sites
+	@$(BIN)/python -m installers.site.links
 
 words:  ## words of the pages that people read: all but decisions and those of tests/
 	@git ls-files '*.md' | grep -v -e ^docs/decisions/ -e ^tests/ | xargs cat | wc -w

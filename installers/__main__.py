@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from installers.debian import build_packages
 from installers.folder import EXTRAS, check, fetch_packages, lay_out
 from installers.interpreter import build_interpreter, fetch_tools
+from installers.site.manual_pages import build as build_manual
 from installers.sources import PROGRAM, ROOT, Failed, epoch_of, export, packed, run, say, version_of
 from installers.wheel import build_wheel
 
@@ -50,9 +51,12 @@ def _built(to: Path, work: Path, only: str, version: str) -> list[Path]:
     interpreter = build_interpreter(tools, work)
     say("packages, as pinned")
     fetch_packages(sources, work / "packages")
+    say("manual pages")
+    sphinx = fetch_tools(sources / "requirements" / "docs.txt", work / "sphinx")
+    manual = build_manual(work / "manual", sources, sphinx, epoch)
     say("the folder")
     folder = work / "folder"
-    lay_out(interpreter, wheel, work / "packages", sources, folder)
+    lay_out(interpreter, wheel, work / "packages", sources, manual, folder)
     built = [wheel]
     for name in ("base", *EXTRAS):
         check(folder / name, work)

@@ -52,8 +52,8 @@ def fetch_packages(sources: Path, to: Path) -> None:
         )  # fmt: skip
 
 
-def lay_out(interpreter: Path, wheel: Path, packages: Path, sources: Path, to: Path) -> None:
-    """Make the folder, with an overlay beside it for each extra."""
+def lay_out(interpreter: Path, wheel: Path, packages: Path, sources: Path, manual: Path, to: Path) -> None:
+    """Make the folder, with an overlay beside it for each extra. `manual`: pages of section 7."""
     base = to / "base"
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(interpreter, base, symlinks=True)
@@ -66,7 +66,7 @@ def lay_out(interpreter: Path, wheel: Path, packages: Path, sources: Path, to: P
     _tidy(program)
     shutil.copytree(program, base / SITE, dirs_exist_ok=True)
     shutil.rmtree(program)
-    _share(sources, base)
+    _share(sources, base, manual)
     for extra in EXTRAS:
         whole = to / "whole"
         _install(packages, sources / "requirements" / f"{extra}.txt", whole)
@@ -123,7 +123,7 @@ def units(sources: Path) -> list[Path]:
     return sorted(path for path in (sources / "conf").iterdir() if path.suffix in {".service", ".socket"})
 
 
-def _share(sources: Path, base: Path) -> None:
+def _share(sources: Path, base: Path, manual: Path) -> None:
     """Units, settings, completion and manual pages, which the Debian package puts at their places."""
     share = base / "share" / PROGRAM
     share.mkdir(parents=True)
@@ -134,8 +134,9 @@ def _share(sources: Path, base: Path) -> None:
     program = base / "bin" / PROGRAM
     for shell in ("bash", "zsh", "fish"):
         (share / f"completion.{shell}").write_text(run(str(program), "completion", shell), encoding="utf-8")
-    manual = Path(__file__).with_name("manual.py")
-    pages: dict[str, str] = json.loads(run(str(base / "bin" / PYTHON), "-I", str(manual)))
+    also = {path.name: path.read_text("utf-8") for path in sorted(manual.glob("*.7"))}
+    script = Path(__file__).with_name("manual.py")
+    pages: dict[str, str] = also | json.loads(run(str(base / "bin" / PYTHON), "-I", str(script), *also))
     for name, text in pages.items():
         (share / f"{name}.gz").write_bytes(gzipped(text))
 

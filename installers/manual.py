@@ -1,6 +1,7 @@
 """Prints manual pages as JSON (name → roff), from the texts of `--help` and of the reference of settings.
 
-It runs in the Python that has the program, so it imports nothing of this folder.
+It runs in the Python that has the program, so it imports nothing of this folder. Its arguments are the pages of
+section 7, which that of the program names.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ SECTIONS = {"1": "User Commands", "5": "File Formats"}
 
 def pages() -> dict[str, str]:
     found = {}
+    also = [name.removesuffix(".7") for name in sys.argv[1:]]
     for command, context in _commands(cli, click.Context(cli, info_name=NAME)):
         name = context.command_path.replace(" ", "-")
         found[f"{name}.1"] = _page(name, "1", command.get_short_help_str(200), _of_command(command, context))
+    for name in also:
+        found[f"{NAME}.1"] += f".BR {_text(name)} (7)\n"
     about = "settings of sge-autoscaler, with their defaults"
     body = [".SH DESCRIPTION", ".nf", _text(sample_file()), ".fi", *_see_also(NAME)]
     return found | {f"{NAME}.toml.5": _page(f"{NAME}.toml", "5", about, body)}

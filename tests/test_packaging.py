@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import gzip
 import os
 import re
 import zipfile
@@ -57,10 +58,12 @@ def test_the_folder_and_the_scripts_of_the_debian_package_know_every_unit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder, "run", lambda *_: "{}")
-    folder._share(ROOT, tmp_path)
+    (tmp_path / "sge-autoscaler-at-night.7").write_text(".TH\n", encoding="utf-8")
+    folder._share(ROOT, tmp_path, tmp_path)
     there = {path.name for path in (ROOT / "conf").iterdir() if path.suffix in {".service", ".socket", ".timer"}}
     share = tmp_path / "share" / "sge-autoscaler"
     assert {path.name for path in share.iterdir() if path.name in there} == there
+    assert gzip.decompress((share / "sge-autoscaler-at-night.7.gz").read_bytes()) == b".TH\n"
     for script in ("postinstall", "preremove"):
         known = re.findall(r"[\w@-]+\.(?:service|socket)\b", (CONTROL / script).read_text(encoding="utf-8"))
         assert {name for name in there if "@" not in name} - set(known) == set(), script

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from installers.site import drawings
+from installers.site import drawings, manual_pages
 from installers.site.__main__ import _menu, lay_out
 from installers.site.spelling import unknown
 
@@ -81,3 +81,25 @@ def test_a_misspelt_word_is_found_and_code_is_not_read() -> None:
     text = "The wroker, `qsubb` and organise colour.\n\n```sh\nxyzzy\n```\n\n[worker](wroker.md) <!-- wrok -->\n"
     assert list(unknown(text, frozenset(), Dictionary())) == ["and", "wroker"]
     assert list(unknown(text, frozenset({"and", "wroker"}), Dictionary())) == []
+
+
+def test_manual_pages_are_made_of_the_pages_and_lead_to_each_other(tmp_path: Path) -> None:
+    manual_pages.lay_out(tmp_path)
+    pages = manual_pages.manual_pages()
+    assert {path.name for path in (ROOT / "docs" / "operate").glob("*.md")} <= {path.name for path in pages.values()}
+    assert {path.stem for path in tmp_path.glob("*.md")} == set(pages)
+    night = (tmp_path / "sge-autoscaler-at-night.md").read_text("utf-8")
+    assert "sge-autoscaler-reasons(7)" in night
+    for path in tmp_path.glob("*.md"):
+        outside = "".join(re.split(r"^ *```.*?^ *```", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL))
+        assert [link for link in re.findall(r"\]\(([^)]*)\)", outside) if "://" not in link] == [], path.name
+        assert set(re.findall(r"(sge-autoscaler-[a-z-]+)\(7\)", outside)) <= set(pages)
+
+
+def test_a_link_of_a_manual_page_is_words_where_no_manual_page_is_meant(tmp_path: Path) -> None:
+    (page := tmp_path / "a.md").write_text(
+        "# A\n\n![x](x.png) [own part](#b), [rules](rules.md#c), [rules.md](rules.md), [code](../a.py), [w](https://w.example)\n"
+    )
+    assert manual_pages._text(page, {tmp_path / "rules.md": "x-rules"}).splitlines()[2] == (
+        " own part, rules (see x-rules(7)), x-rules(7), code, [w](https://w.example)"
+    )

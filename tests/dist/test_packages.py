@@ -59,7 +59,7 @@ def test_the_folder_works_where_it_is_put_on_a_machine_without_python(
 def test_the_packages_are_the_same_in_another_folder(built: Built, tmp_path: Path) -> None:
     """Of the same interpreter: to build that twice takes an hour."""
     work = tmp_path / "another" / "folder"
-    for kept in (*WORK.glob("interpreter-*"), WORK / "packages", WORK / "tools", WORK / "debian"):
+    for kept in (*WORK.glob("interpreter-*"), WORK / "packages", WORK / "tools", WORK / "sphinx", WORK / "debian"):
         shutil.copytree(kept, work / kept.name, symlinks=True)
     umask = os.umask(0o77)
     try:
