@@ -177,7 +177,7 @@ def test_with_a_clock_set_back_terminated_machines_are_not_supply_again(world: W
     world.clock.now -= 880.0
     snapshot = loop.observer.observe().snapshot
     assert snapshot.fleet.orders != ()
-    assert outstanding(snapshot.fleet, snapshot.policy, world.clock.now) == []
+    assert outstanding(snapshot.fleet, snapshot.policy, world.clock.now) == ()
 
 
 def test_staying_workers_are_summed_with_known_and_unknown_prices(world: World) -> None:

@@ -85,7 +85,7 @@ class Claims:
         listing leaves out comes before one that is known to have ended, because it may run on.
         """
         claims: dict[str, list[Worker]] = {}
-        for worker in sorted(self.workers, key=_claim_order(self.notes)):
+        for worker in self.workers:
             note = self.notes.get(worker.id)
             host = self.hosts.named(worker.name or (note.host if note else None))
             if host is not None and (worker.exists or self._was_of(host, note)):
@@ -97,7 +97,10 @@ class Claims:
             if (host := self.hosts.named(note.host)) is not None and self._was_of(host, note)
         }
         owners = dict(absent)
+        order = _claim_order(self.notes)
         for name, workers in claims.items():
+            if len(workers) > 1:
+                workers.sort(key=order)
             if name in absent and not workers[0].exists and not unlisted[absent[name]].gone:
                 continue
             older_workers = [*(worker.id for worker in workers[1:]), *([absent[name]] if name in absent else [])]

@@ -226,7 +226,9 @@ class ExecutionHost:
 
     @property
     def jobs(self) -> tuple[HostJob, ...]:
-        return tuple(job for instance in self.instances for job in instance.jobs)
+        if len(self.instances) == 1:
+            return self.instances[0].jobs
+        return tuple([job for instance in self.instances for job in instance.jobs])
 
     @property
     def busy(self) -> bool:

@@ -22,7 +22,7 @@ from autoscaler.core.model.memory import Memory, WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import Requests
 from autoscaler.core.readable.numbers import LAST, all_times, fault, mended, odd_numbers, shown, times
-from autoscaler.core.readable.remembered import PerCategory, PerObject
+from autoscaler.core.readable.remembered import LastValue, PerCategory, PerObject
 from autoscaler.core.readable.values import fault_of_offer
 from autoscaler.core.snapshot import Snapshot
 
@@ -220,11 +220,20 @@ def _fleet(fleet: Fleet, memory: Memory, now: float, faults: list[Reason]) -> Fl
             else _worker(worker, sizes, memory, now, faults)
             for worker in fleet.workers
         ),
-        buckets=tuple(_bucket(bucket, now, faults) for bucket in fleet.buckets),
+        buckets=_buckets(fleet.buckets, now, faults),
         orders=tuple(_order(order, sizes, now, faults) for order in fleet.orders),
         failures=tuple(mended(one, "a failed launch", now, faults) for one in fleet.failures),
         interruptions=tuple(mended(one, f"notice to {one.worker_id}", now, faults) for one in fleet.interruptions),
     )
+
+
+_FINE_BUCKETS = LastValue[bool]()
+
+
+def _buckets(buckets: tuple[Bucket, ...], now: float, faults: list[Reason]) -> tuple[Bucket, ...]:
+    if _FINE_BUCKETS.value_of(buckets, lambda: all(_is_size(each.type) and not odd_numbers(each) for each in buckets)):
+        return buckets
+    return tuple(_bucket(bucket, now, faults) for bucket in buckets)
 
 
 def _order(order: Order, sizes: Mapping[str, InstanceType], now: float, faults: list[Reason]) -> Order:

@@ -8,10 +8,20 @@ from dataclasses import replace
 
 from autoscaler.core.model.fleet import Fleet, Order, OrderState
 from autoscaler.core.policy import Policy
+from autoscaler.core.readable.remembered import LastValue
+
+_OUTSTANDING = LastValue[tuple[tuple[Order, int], ...]]()
 
 
-def outstanding(fleet: Fleet, policy: Policy, now: float) -> list[tuple[Order, int]]:
+def outstanding(fleet: Fleet, policy: Policy, now: float) -> tuple[tuple[Order, int], ...]:
     """Orders with workers that the listing does not show yet, and how many (rule 3)."""
+    if not fleet.orders:
+        return ()
+    arguments = (fleet.orders, fleet.workers, policy.order_grace, now)
+    return _OUTSTANDING.value_of(arguments, lambda: tuple(_outstanding(fleet, policy, now)))
+
+
+def _outstanding(fleet: Fleet, policy: Policy, now: float) -> list[tuple[Order, int]]:
     listed = {worker.id for worker in fleet.workers}
     acknowledged = {worker_id for order in fleet.orders for worker_id in order.ids}
     by_order: dict[str, int] = {}

@@ -119,6 +119,8 @@ def _black_hole(
     earlier machine of its name do not count.
     """
     name, least = worker.name, policy.black_hole_failures
+    if not evidence.failures:
+        return None
     ran = [success.at for success in evidence.successes if same_host(success.host, name)]
     since = max(worker.note.joined_at or worker.worker.created_at, worker.note.trusted_at or 0.0, now - WINDOW, *ran)
     failures = [

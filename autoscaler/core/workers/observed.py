@@ -12,6 +12,7 @@ from functools import cached_property
 from autoscaler.core.hosts.host_owners import Claims, Hosts
 from autoscaler.core.hosts.load_reports import counted_silence
 from autoscaler.core.hosts.missing_values import Values, cut_short, half_enrolled, has_slots, missing_values
+from autoscaler.core.model.changed import changed
 from autoscaler.core.model.cluster import Cluster, ExecutionHost
 from autoscaler.core.model.fleet import Fleet, InstanceType, Interruption, MachineState, OrderedFor, Worker
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
@@ -297,16 +298,18 @@ def _machine(
     if state.in_service and host is not None and array is not None and not host.busy:
         note = _idle(note, array, now, observation.memory.observed_at, alarm=in_alarm(host, array.queue))
     elif not (state.draining and state.enabled and state.empty):  # else its idle time goes on if disabling it failed
-        note = replace(note, idle_since=None, alarm_since=None)
+        note = changed(note, idle_since=None, alarm_since=None)
     if host is not None and not state.coming and (host.busy or (host.heard and has_slots(host) and not disabled(host))):
-        note = replace(note, opened=True)
+        note = changed(note, opened=True)
     missing = missing if state.coming and Condition.INCOMPLETE in state.conditions else ()
+    if note is state.note and missing is state.missing_values:
+        return state
     return replace(state, note=note, conditions=conditions_of(replace(facts, note=note)), missing_values=missing)
 
 
 def _as_listed(observation: _Observation, worker: Worker, before: WorkerNote | None) -> WorkerNote:
     """The note with what the provider says of the machine."""
-    seen = replace(
+    seen = changed(
         before or WorkerNote(first_seen=observation.now),
         missing_since=None,
         bucket=worker.bucket if worker.exists else None,
@@ -321,7 +324,7 @@ def _as_listed(observation: _Observation, worker: Worker, before: WorkerNote | N
     if before is not None and before.gone:
         return seen
     failed = seen.failed or failed_to_join(worker, seen, observation.fleet, known=before is not None)
-    return replace(seen, failed=failed)
+    return changed(seen, failed=failed)
 
 
 def _without_host(seen: WorkerNote, worker: Worker, name_held: Condition | None) -> WorkerNote:
@@ -330,7 +333,7 @@ def _without_host(seen: WorkerNote, worker: Worker, name_held: Condition | None)
     enrolling = worker.exists and seen.disabling is Disabling.ENROL and seen.retired_at is None
     left = not enrolling and (seen.left or (name_held is None and had))
     name = seen.host or (worker.name if seen.only_ended else None)
-    return replace(seen, idle_since=None, empty_since=None, silent_s=None, left=left, host=name)
+    return changed(seen, idle_since=None, empty_since=None, silent_s=None, left=left, host=name)
 
 
 def _with_host(
@@ -343,7 +346,7 @@ def _with_host(
 ) -> tuple[WorkerNote, WorkerNote]:
     """The note of an execution host: as it was before this observation showed its queues, and after."""
     enrols_itself, array = observation.fleet.enrols_itself, observation.policy.node_array(worker.node_array)
-    seen = replace(
+    seen = changed(
         seen,
         silent_s=observation.silence(before, host),
         left=False,
@@ -362,7 +365,7 @@ def _with_host(
         seen = replace(seen, disabled_at=observation.now, disabling=Disabling.ENROL)
     half = observation.half_enrolled(worker, host, seen, array)
     own = None if array is None else array.queue
-    return seen, _seen_host(replace(seen, host=host.name), host, own, observation.now, half_enrolled=half)
+    return seen, _seen_host(changed(seen, host=host.name), host, own, observation.now, half_enrolled=half)
 
 
 def _made_by_others(
@@ -405,7 +408,7 @@ def _idle(
     """
     idle = note.idle_since if note.idle_since is not None else now
     if not alarm:
-        return replace(note, idle_since=idle, alarm_since=None)
+        return changed(note, idle_since=idle, alarm_since=None)
     since = note.alarm_since if note.alarm_since is not None else now
     if note.idle_since is not None and now - since < array.boot_timeout:
         idle = min(idle + max(now - (observed_at if observed_at is not None else now), 0.0), now)
@@ -439,7 +442,7 @@ def _seen_host(
         note = replace(note, joined_at=now)
     note = _late_mark(note, host, now)
     if note.disabling is None:
-        return replace(note, retired_at=None, empty_since=None, disabled_queues=())
+        return changed(note, retired_at=None, empty_since=None, disabled_queues=())
     shut = {each.queue for each in host.instances if "d" in each.states}
     enabled = {each.queue for each in host.instances} - shut
     if note.left_disabled:
@@ -448,7 +451,7 @@ def _seen_host(
     if disabled(host):
         since = None if host.busy else note.empty_since if note.empty_since is not None else now
         retired = None if host.busy else note.retired_at
-        note = replace(note, seen_disabled=True, empty_since=since, retired_at=retired)
+        note = changed(note, seen_disabled=True, empty_since=since, retired_at=retired)
     else:
         note = replace(note, empty_since=None, retired_at=None)
         if _without_effect(note, enabled, shut, now):
@@ -461,7 +464,7 @@ def _seen_host(
                 tried_at=note.disabled_at,
             )
         note = _seen_enabled(note, enabled, shut, queue, heard=host.heard, half_enrolled=half_enrolled)
-    return replace(note, disabled_queues=() if note.disabling is None else _seen_shut(note, enabled, shut))
+    return changed(note, disabled_queues=() if note.disabling is None else _seen_shut(note, enabled, shut))
 
 
 LATE_EFFECT = 120.0

@@ -69,6 +69,8 @@ class PassContext:
 
     def drained_by_person(self, worker: WorkerState) -> Reason | None:
         """Why a person drains this worker; None: no person does."""
+        if self.overrides.stop is None and not self.overrides.drain:
+            return None
         if named_in(self.overrides.keep, worker):
             return None
         if self.overrides.stop == "now":

@@ -39,19 +39,23 @@ class WorkerState:
     """The condition that outweighs its phase; None: the phase alone decides."""
     procedure: Procedure = field(init=False)
     """The procedure that takes its next step."""
+    # Asked dozens of times a pass, and most states are used for many passes: worked out once.
+    name: str = field(init=False, repr=False, compare=False)
+    empty: bool = field(init=False, repr=False, compare=False)
+    coming: bool = field(init=False, repr=False, compare=False)
+    """Whether it is on its way into service, and no condition outweighs that."""
+    in_service: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        row = deciding(self.phase, self.conditions)
+        row, host = deciding(self.phase, self.conditions), self.host
+        procedure = BY_PHASE[self.phase] if row is None else row.procedure
+        name = host.name if host is not None else self.worker.name or self.note.host or self.worker.id
         object.__setattr__(self, "decisive", None if row is None else row.condition)
-        object.__setattr__(self, "procedure", BY_PHASE[self.phase] if row is None else row.procedure)
-
-    @property
-    def name(self) -> str:
-        return self.host.name if self.host else self.worker.name or self.note.host or self.worker.id
-
-    @property
-    def empty(self) -> bool:
-        return self.host is None or not self.host.busy
+        object.__setattr__(self, "procedure", procedure)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "empty", host is None or not host.busy)
+        object.__setattr__(self, "coming", procedure is Procedure.JOINING)
+        object.__setattr__(self, "in_service", procedure is Procedure.SCALE_DOWN)
 
     @property
     def enabled(self) -> bool:
@@ -72,18 +76,9 @@ class WorkerState:
         return bool(self.note.left_disabled) and not self.to_enable
 
     @property
-    def coming(self) -> bool:
-        """Whether it is on its way into service, and no condition outweighs that."""
-        return self.procedure is Procedure.JOINING
-
-    @property
     def joined(self) -> bool:
         """Whether it is complete and only has to be enabled."""
         return self.coming and Condition.JOINED in self.conditions
-
-    @property
-    def in_service(self) -> bool:
-        return self.procedure is Procedure.SCALE_DOWN
 
     @property
     def unheard(self) -> bool:
