@@ -38,7 +38,10 @@ FROZEN = Path(__file__).parent / "public_names.txt"
 
 
 def settings() -> Iterator[str]:
-    yield from re.findall(r"^\| `(CP_CAP_\w+)`", (ROOT / "docs/configure.md").read_text(), re.MULTILINE)
+    page = (ROOT / "docs/configure.md").read_text()
+    yield from re.findall(r"^(?:\||-) `(CP_CAP_\w+)`", page, re.MULTILINE)
+    (of_platform,) = re.findall(r"^Only the provider `cloud_pipeline` needs these: (.*)$", page, re.MULTILINE)
+    yield from re.findall(r"`(CP_CAP_\w+)`", of_platform)
 
 
 def commands(group: click.Command | None = None, name: str = "sge-autoscaler") -> Iterator[str]:

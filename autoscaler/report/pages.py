@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from autoscaler.core.workers.phases import (
 )
 from autoscaler.core.workers.step import Rule, Transition
 from autoscaler.report import schema
-from autoscaler.report.reasons import ReasonRow
 from autoscaler.report.reasons.table import SUBJECTS
 
 _REASONS_HEAD = """# Reasons
@@ -34,8 +34,15 @@ _REASONS_HEAD = """# Reasons
 <!-- Made by `python -m autoscaler.report.pages`; change the rows in autoscaler/report/reasons/ instead. -->
 
 Every action and every inaction has a reason: a stable code, and a sentence made of its facts.
-`sge-autoscaler explain JOB` or `explain HOST` prints it with what led to it. Words in braces are facts.
+`sge-autoscaler explain JOB` or `explain HOST` prints it with what led to it. Words in braces are facts. After the arrow
+stands what you can do, and after "Administrators:" what only they can. Where there is nothing for you, nothing needs to
+be done. `qalter -l` replaces all requests of a job: name all of them again.
 """
+_NOTHING = "Nothing needs to be done"
+_ASK = "Ask an administrator."
+_AGAIN = " (name all requests again)"
+_LONG = 15
+"""Words of a remedy that is not repeated, but named by the reason that has it first."""
 
 _JSON = """# JSON
 
@@ -157,12 +164,12 @@ An arrow with an action is a step of the autoscaler. The other arrows are change
 but the first may also become `ending` or `gone` if the provider reports that. A ready worker may be
 disabled for a while: see *cordoned* and *disabled by hand*.
 """
-_STEPS = """The tables below decide. A pass reads the rules of a procedure from the top, and of a rule that applies its
-rows; the worker takes the step of the first row that holds. *from* lists the phases in which a row may hold; in some of
-them an earlier rule may take every worker. An action waits in three cases: the autoscaler is paused or its circuit
-breaker is on (unless a person requested the action, or it only protects jobs); the same action was planned a moment
-ago, so that its effect may not show yet; the provider refused it. A worker that somebody keeps is not disabled, removed
-or fenced. If *to* is empty, the worker stays in its phase.
+_STEPS = """The lists below decide. A pass reads the rules of a procedure from the top, and of a rule that applies its
+rows; the worker takes the step of the first row that holds. In brackets are the phases in which it may hold, in some of
+which an earlier rule may take every worker; after the arrow is the phase that follows, if it is another. An action
+waits in three cases: the autoscaler is paused or its circuit breaker is on (unless a person requested the action, or it
+only protects jobs); the same action was planned a moment ago, so that its effect may not show yet; the provider refused
+it. A worker that somebody keeps is not disabled, removed or fenced.
 """
 _MOST_VALUES = 20
 """A field with more values than that is a `string` here: reasons have a page of their own."""
@@ -208,10 +215,14 @@ def main(arguments: Sequence[str]) -> int:
 
 def _reasons() -> Iterator[str]:
     yield _REASONS_HEAD.rstrip()
+    said: dict[str, str] = {}
     for heading, rows in SUBJECTS:
-        yield from ("", f"## {heading}", "", "| code | sentence | what you can do |", "|---|---|---|")
+        yield from ("", f"## {heading}", "")
         for code, row in rows.items():
-            yield f"| `{code.value}` | {_cell(row.sentence)} | {_cell(_remedies(row))} |"
+            remedy = _not_again(row.remedy, said)
+            said[row.remedy] = code.value
+            what = _remedies(row.owner_remedy, remedy)
+            yield f"- **`{code.value}`** {row.sentence}" + (f"\\\n  → {what}" if what else "")
 
 
 def json_parts() -> Iterator[str]:
@@ -261,11 +272,20 @@ def _phases() -> Iterator[str]:
 
 
 def _rules(rules: Sequence[Rule[Any]], phases: frozenset[Phase]) -> Iterator[str]:
-    yield from ("", "| rule | from | when | action | to | reasons |", "|---|---|---|---|---|---|")
+    yield ""
     for rule in rules:
-        if len(rule.rows) > 1:
-            yield f"| `{rule.name}` |  | **{_cell(rule.why)}** |  |  |  |"
-        yield from (_step(rule, row, phases) for row in rule.rows)
+        sources = [phases & rule.sources & row.sources for row in rule.rows]
+        whole = frozenset[Phase]().union(*sources)
+        if len(rule.rows) == 1:
+            yield f"- `{rule.name}`{_in_brackets(whole)}: {_step(rule, rule.rows[0])}"
+            continue
+        yield f"- `{rule.name}`{_in_brackets(whole)}: {rule.why}"
+        for row, own in zip(rule.rows, sources, strict=True):
+            yield f"  - {'' if own == whole else f'{_in_brackets(own).strip()} '}{_step(rule, row)}"
+
+
+def _in_brackets(phases: frozenset[Phase]) -> str:
+    return "" if phases == frozenset(Phase) else f" ({_listed(phases)})"
 
 
 def _arrows() -> Iterator[str]:
@@ -290,18 +310,12 @@ _NOT_DRAWN = frozenset({Phase.BOOTING, Phase.JOINING, Phase.READY, Phase.DRAININ
 """The provider may report the end in these phases, too; the diagram leaves those arrows out."""
 
 
-def _step(rule: Rule[Any], row: Transition[Any], phases: frozenset[Phase]) -> str:
-    several, sources = len(rule.rows) > 1, phases & rule.sources & row.sources
+def _step(rule: Rule[Any], row: Transition[Any]) -> str:
     action = "waits" if row.action is None else row.action.__name__
-    words = (
-        "" if several else f"`{rule.name}`",
-        "" if sources == frozenset(Phase) else _listed(sources),
-        _cell(row.when or rule.why),
-        "as under Leaving Grid Engine" if row.way_out else action,
-        "" if row.to is None else str(row.to),
-        ", ".join(f"`{code.value}`" for code in row.reasons),
-    )
-    return f"| {' | '.join(words)} |"
+    to = "" if row.to is None else f" → {row.to}"
+    codes = ", ".join(f"`{code.value}`" for code in row.reasons)
+    step = "as under Leaving Grid Engine" if row.way_out else action
+    return f"{row.when or rule.why} **{step}**{to}{f' ({codes})' if codes else ''}"
 
 
 def _listed(phases: frozenset[Phase]) -> str:
@@ -342,9 +356,41 @@ def _one(kind: dict[str, object]) -> str:
     return str(kind.get("type", "any"))
 
 
-def _remedies(row: ReasonRow) -> str:
+def _remedies(of_owner: str, of_administrator: str) -> str:
     """What an owner can do, then what an administrator can, as far as there is anything."""
-    return " Administrators: ".join(filter(None, (row.owner_remedy, row.remedy)))
+    nothing = of_owner.startswith(_NOTHING)
+    of_owner = _capital(of_owner.removeprefix(_NOTHING).lstrip(".: ")) if nothing else of_owner
+    of_administrator = _capital(of_administrator.removeprefix("Nothing: "))
+    if of_owner == _ASK and of_administrator:
+        words = f"{_ASK[:-1]}: {of_administrator}"
+    elif of_administrator and (of_owner or nothing):
+        words = f"{of_owner} Administrators: {of_administrator}".lstrip()
+    else:
+        words = of_owner or of_administrator
+    return words.replace(_AGAIN, "")
+
+
+def _not_again(remedy: str, said: Mapping[str, str]) -> str:
+    """A remedy without the many words with which an earlier one begins, whose code stands instead. `said`: remedy →
+    code.
+    """
+    words = remedy.split()
+    for earlier, code in said.items():
+        same = sum(
+            1
+            for _ in takewhile(lambda pair: pair[0] == pair[1], zip(_bare(words), _bare(earlier.split()), strict=False))
+        )
+        if same > _LONG:
+            return " ".join((f"as for `{code}`" + ("; " if words[same:] else "."), *words[same:])).replace("  ", " ")
+    return remedy
+
+
+def _bare(words: Iterable[str]) -> Iterator[str]:
+    return (word.rstrip(".;") for word in words)
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _cell(words: str) -> str:

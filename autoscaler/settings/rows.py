@@ -32,6 +32,9 @@ def setting(
     )
 
 
+ONLY_CLOUD_PIPELINE = "only the provider `cloud_pipeline` needs it"
+
+
 def without_effect(env: str, default: Any, why: str, *, unit: str = "") -> Any:
     """A setting of Cloud Pipeline that does nothing here."""
     return setting(env, default, "", unit=unit, no_effect=why)
@@ -39,8 +42,9 @@ def without_effect(env: str, default: Any, why: str, *, unit: str = "") -> Any:
 
 def of_platform(env: str, default: Any, *, unit: str = "", also: str = "", explanation: str = "") -> Any:
     """A setting that only the provider `cloud_pipeline` uses."""
-    why = "only the provider `cloud_pipeline` needs it"
-    return setting(env, default, explanation, unit=unit, also=also, no_effect=why, provider="cloud_pipeline")
+    return setting(
+        env, default, explanation, unit=unit, also=also, no_effect=ONLY_CLOUD_PIPELINE, provider="cloud_pipeline"
+    )
 
 
 class Section(BaseModel):

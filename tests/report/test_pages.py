@@ -32,13 +32,21 @@ def test_all_pages_are_up_to_date(pages: dict[Path, str]) -> None:
 
 def test_every_code_is_listed_once(pages: dict[Path, str]) -> None:
     page = pages[ROOT / "docs" / "reasons.md"]
-    assert [page.count(f"| `{code.value}` |") for code in Code] == [1] * len(Code)
+    assert [page.count(f"- **`{code.value}`** ") for code in Code] == [1] * len(Code)
 
 
 def test_nobody_is_named_who_can_do_nothing(pages: dict[Path, str]) -> None:
     page = pages[ROOT / "docs" / "reasons.md"]
-    assert [line for line in page.splitlines() if "Administrators:  |" in line] == []
-    assert "| Nothing needs to be done. Administrators: Sooner: lower" in page
+    assert re.findall(r"(?:Administrators|administrator): *$|→ *$", page, re.MULTILINE) == []
+    assert "→ Administrators: Sooner: lower" in page
+    assert "Nothing needs to be done" not in page
+    assert "→ Ask an administrator: Set `CP_CAP_AUTOSCALE_INSTANCE_TYPE`" in page
+
+
+def test_a_long_remedy_is_said_once_and_named_after_that(pages: dict[Path, str]) -> None:
+    page = pages[ROOT / "docs" / "reasons.md"]
+    assert page.count("`qmod -cq` for queue instances in alarm or error") == 1
+    assert set(re.findall(r"as for `(\w+)`\.", page)) <= set(re.findall(r"^- \*\*`(\w+)`", page, re.MULTILINE))
 
 
 def test_every_subject_is_a_heading(pages: dict[Path, str]) -> None:

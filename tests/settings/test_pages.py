@@ -56,5 +56,5 @@ def test_the_path_of_a_secret_is_shown_and_may_be_in_the_file(env: str, tmp_path
 def test_the_settings_that_matter_and_those_that_rules_override_exist() -> None:
     page = (ROOT / "docs" / "configure.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(CP_CAP_\w+)`: ", page, re.MULTILINE)) == MATTERING.keys()
-    marked = set(re.findall(r"^\| `(CP_CAP_\w+)` .*\[Rules\]\(rules.md\) override it", page, re.MULTILINE))
+    marked = set(re.findall(r"^- `(CP_CAP_\w+)` .*\[Rules\]\(rules.md\) override it", page, re.MULTILINE))
     assert marked == RULED.keys()
