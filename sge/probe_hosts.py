@@ -69,6 +69,8 @@ class ProbeHosts:
     stopwatch: Callable[[], float] = time.monotonic
     clock: Callable[[], float] = time.time
     _swept: bool = field(default=False, init=False)
+    _named: int = field(default=-1, init=False)
+    """The second by which the last probe hosts were named."""
 
     @property
     def swept(self) -> bool:
@@ -132,7 +134,8 @@ class ProbeHosts:
         """
         if not probe_hosts:
             return
-        named = dict(zip(fresh_names(len(probe_hosts), self.clock()), probe_hosts, strict=True))
+        self._named = max(int(self.clock()), self._named + 1)  # several questions may begin within one second
+        named = dict(zip(fresh_names(len(probe_hosts), self._named), probe_hosts, strict=True))
         self.names.put(_addresses(named))
         with contextlib.ExitStack() as files:
             switches: list[str] = []

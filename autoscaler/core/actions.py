@@ -283,7 +283,8 @@ class Question:
 class AskGridEngine(ActionKind, kind="ask", order=120, verb="asking Grid Engine about", calls_provider=False):
     """Ask Grid Engine whether these jobs could ever run on such hosts. Nothing else is decided before it answers.
 
-    At most one a pass. Its answers are evidence for a later plan.
+    A few a pass, each about jobs of another owner; one, if all jobs are of one owner. Its answers are evidence for a
+    later plan.
     """
 
     questions: Annotated[tuple[Question, ...], ENGINE_ONLY]

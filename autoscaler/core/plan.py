@@ -99,7 +99,7 @@ def _decide(facts: Facts, circuit_breaker: Reason | None, kills_stopped: Reason 
         forecast.results,
         facts.blocked,
         no_more=kills_stopped,
-        several_owners=len(facts.owners) > 1,
+        owners=facts.owners,
     )
     decisions = Decisions(
         circuit_breaker, kills_stopped, operations, supply, forecast, swaps, launches, protection, unsatisfiable

@@ -12,6 +12,7 @@ from autoscaler.core.demand.eligibility import details_wanted
 from autoscaler.core.demand.owners import owner_of
 from autoscaler.core.limits.circuit_breaker import slowed_owners, tripped
 from autoscaler.core.model.cluster import JobCategory, JobRequest
+from autoscaler.core.model.evidence import Answer
 from autoscaler.core.model.fleet import OrderedFor, OrderState
 from autoscaler.core.model.memory import Event, OwnerSeen
 from autoscaler.core.model.reasons import Code, because
@@ -203,6 +204,55 @@ def test_a_job_that_grid_engine_judges_for_too_long_leaves_no_job_of_others_with
             jobs_ = [question.job for question in getattr(action, "questions", ())]
             answered |= set() if 1 in jobs_ else set(jobs_)
     assert answered == {2}
+
+
+def asked_about(history: History) -> list[list[int]]:
+    """The jobs of each question of the next pass."""
+    questions = (getattr(action, "questions", ()) for action in history.observe(31).actions)
+    return [[question.job for question in each] for each in questions if each]
+
+
+def test_each_owner_has_a_question_of_their_own_in_the_same_pass() -> None:
+    """In a cell of one owner all jobs are in one question."""
+    for owners, expected in ((("eve", "mal", "ann"), [[1, 2], [3], [4]]), (("ann", "ann", "ann"), [[1, 2, 3, 4]])):
+        first, second, third = owners
+        history = with_owners(
+            a_job(1, slots=64, waited=900.0, owner=first),
+            a_job(2, slots=64, waited=800.0, owner=first),
+            a_job(3, slots=64, waited=700.0, owner=second),
+            a_job(4, slots=64, owner=third),
+        )
+        history.observe()
+        assert asked_about(history) == expected
+
+
+def test_of_many_owners_those_are_asked_about_whose_turn_is_longest_ago() -> None:
+    """Also if jobs of others that were asked about are gone, and new ones wait."""
+    history = with_owners(*(a_job(number, slots=64, owner=f"u{number}") for number in range(1, 8)))
+    history.observe()
+    assert asked_about(history) == [[1], [2], [3], [4]]
+    again = [a_job(10 + number, slots=64, waited=900.0 - 100 * number, owner=f"u{number}") for number in range(1, 8)]
+    history.observe(1)  # sees the answers, and asks about the others
+    history.observe(1)
+    history.job_categories(*again)
+    history.observe(1)
+    assert asked_about(history) == [[11], [12], [13], [14]]
+    history.job_categories(*again[:4], *(replace(each, jobs=(each.jobs[0] + 10,)) for each in again[4:]))
+    history.observe(1)
+    assert asked_about(history) == [[25], [26], [27]]
+
+
+def test_of_owners_about_whose_jobs_there_was_no_answer_one_is_asked_about_in_a_pass() -> None:
+    """Such a question may take long, also for a new job of theirs once the old one is deleted."""
+    history = with_owners(*(a_job(number, slots=64, owner=f"u{number}") for number in (1, 2, 3)))
+    history.answer = None
+    history.observe()
+    assert asked_about(history) == [[1], [2], [3]]
+    history.job_categories(*(a_job(10 + number, slots=64, owner=f"u{number}") for number in (1, 2, 3, 4)))
+    history.observe(1)
+    assert asked_about(history) == [[14], [11]]
+    history.answer = Answer.UNSATISFIABLE
+    assert asked_about(history) == [[12]]
 
 
 # -- removals ----------------------------------------------------------------------------------------------------------

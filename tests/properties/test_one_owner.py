@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -23,15 +22,6 @@ from tests.properties.unhelpful_launches import Cause, UnhelpfulLaunches
 from tests.samples import examples
 
 PASSES, EVERY = 12, 15.0
-NEXT_PASS = (
-    Code.OLDER_JOBS_FIRST,
-    Code.ASKING_GRID_ENGINE,
-    Code.UNSATISFIABLE_LIMIT,
-    Code.UNSATISFIABLE_DELETED,
-)
-"""Grid Engine is asked about one owner's jobs in a pass, and few jobs of an owner are deleted in one."""
-LATE = 4
-"""Passes: each of two hostile owners has a turn with Grid Engine before, then come the question and the deletion."""
 LIMITS = CircuitBreaker(window=120.0, max_launches=20, max_removals=10, max_kills=8)
 
 
@@ -58,6 +48,11 @@ def cannot_start(random: Random, number: int) -> JobCategory:
         )
     )
     return a_job(number, owner=random.choice(HOSTILE), waited=random.choice((40.0, 5000.0)), **kind)
+
+
+def is_judged_for_long(number: int) -> bool:
+    """Whether Grid Engine would judge this job for longer than is waited: some of hostile owners."""
+    return number >= 10_000 and number % 7 == 0
 
 
 def of_others(random: Random, number: int, never: dict[str, int]) -> JobCategory:
@@ -88,7 +83,10 @@ class Cell:
             if isinstance(action, Kill | Hold):
                 for job in action.jobs:
                     self.jobs.pop(int(job), None)
-            for question in getattr(action, "questions", ()):
+            questions = getattr(action, "questions", ())
+            if any(is_judged_for_long(question.job) for question in questions):
+                continue  # then there is no answer about any of them
+            for question in questions:
                 self.answers[question.job] = Finding(question.job, question.fingerprint, self.now, Answer.UNSATISFIABLE)
         return made
 
@@ -113,13 +111,11 @@ def shown(made: Plan) -> dict[int, tuple[bool, tuple[Code, ...], str]]:
 @settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_jobs_that_cannot_start_change_nothing_for_others(seed: int) -> None:
-    """Verdicts, sentences and launches are those without them; a question to Grid Engine comes at most
-    one pass later for each hostile owner, and a deletion one more.
+    """Verdicts, sentences and launches are those without them, in the same pass: also what Grid Engine is asked, and
+    what is deleted.
     """
     random = Random(seed)
     alone, among = a_cell(), a_cell()
-    before: dict[int, tuple[bool, tuple[Code, ...], str]] = {}
-    late: Counter[int] = Counter()
     never = {"ann": 64, "bob": 100}
     for at in range(PASSES):
         if at < PASSES // 2:
@@ -130,15 +126,9 @@ def test_jobs_that_cannot_start_change_nothing_for_others(seed: int) -> None:
                 job = cannot_start(random, 10_000 + 100 * at + number)
                 among.jobs[job.jobs[0]] = job
         without, made = alone.observe(), among.observe()
-        expected, found = shown(without), shown(made)
-        for seen, said in found.items():
-            if said not in (expected.get(seen), before.get(seen)):
-                late[seen] += 1
-                assert said[1][-1] in NEXT_PASS
-                assert late[seen] <= LATE
+        assert shown(made) == shown(without)
         assert launched(made) == launched(without)
         assert (made.memory.circuit_breaker, made.memory.kills_stopped) == (None, None)
-        before = expected
 
 
 @settings(max_examples=examples(20), deadline=None)

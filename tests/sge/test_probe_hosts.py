@@ -151,6 +151,16 @@ def test_later_probe_hosts_have_names_that_qmaster_does_not_know() -> None:
     assert (len(set().union(*met)), [len(names) for names in met]) == (48, [16, 16, 16])
 
 
+def test_questions_within_one_second_name_their_probe_hosts_differently() -> None:
+    asking = ProbeHosts(model := SchedulerModel(*[NO_PE.format(1)] * 3), NamesInMemory(), clock=lambda: 1000.0)
+    met: list[set[str]] = []
+    for _ in range(3):
+        asking.ask([1], TWO * 8)
+        met.append(set(model.there))
+        model.there.clear()
+    assert (len(set().union(*met)), [len(names) for names in met]) == (48, [16, 16, 16])
+
+
 def test_no_job_can_ever_start_on_a_probe_host() -> None:
     model = SchedulerModel(POSSIBLE)
     ProbeHosts(model, NamesInMemory()).ask([1], TWO)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from autoscaler.core.model.cluster import Cluster, JobRequest
@@ -95,4 +96,5 @@ def seen_owners(
     known |= dict.fromkeys(here - {""}, now // DAY * DAY)
     before_ = {each.owner for each in before}
     last = sorted(known, key=lambda name: (-known[name], name not in before_, name))[:MOST]
-    return tuple(OwnerSeen(name, known[name]) for name in sorted(last))
+    asked = {each.owner: each for each in before}
+    return tuple(replace(asked.get(name, OwnerSeen(name, 0.0)), at=known[name]) for name in sorted(last))

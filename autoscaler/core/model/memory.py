@@ -211,8 +211,6 @@ class UnsatisfiableNote:
     """When a pass last planned to ask Grid Engine, as long as it has not answered."""
     asked: int = 0
     """How often in a row it was asked without an answer."""
-    last_asked_at: float | None = None
-    """When a pass last planned to ask, answered or not."""
     annotated: Reason | None = None
     """The reason that was last written into the job's context."""
     write_at: float | None = None
@@ -325,6 +323,10 @@ class OwnerSeen:
     owner: str
     at: float
     """The begin of the day on which jobs of theirs were last seen."""
+    asked_at: float | None = None
+    """When a pass last planned to ask Grid Engine about a job of theirs that may be unsatisfiable."""
+    answered: bool = True
+    """Whether an answer has been seen since then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from enum import Enum
 
 from autoscaler.core.model.cluster import Cluster, JobRequest
 from autoscaler.core.model.evidence import Answer, Finding
-from autoscaler.core.model.memory import UnsatisfiableNote
+from autoscaler.core.model.memory import OwnerSeen, UnsatisfiableNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.waits import doubled_wait
 from autoscaler.core.policy import DeadlockAnswer
@@ -52,6 +52,8 @@ class DeadlockContext:
     """By waiting job."""
     done: Mapping[str, int] = field(default_factory=dict)
     """By owner, how many jobs were deleted or held within the window of the circuit breaker."""
+    known: Mapping[str, OwnerSeen] = field(default_factory=dict)
+    """The owners that the cell has had."""
     most: int | None = None
     """How many of one owner may be; None: any number, because the circuit breaker judges all together."""
     window: float = 600.0

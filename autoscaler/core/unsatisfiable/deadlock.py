@@ -9,7 +9,7 @@ on few jobs of each owner in a pass and the oldest first. A job that is not prov
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -19,7 +19,7 @@ from autoscaler.core.demand.owners import in_turn
 from autoscaler.core.model.cluster import JobRequest, names_of
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.evidence import Answer
-from autoscaler.core.model.memory import UnsatisfiableNote
+from autoscaler.core.model.memory import OwnerSeen, UnsatisfiableNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import DeadlockAnswer
 from autoscaler.core.unsatisfiable.certainty import Candidate, DeadlockContext, NextStep, Verdict, answer_to, judge_job
@@ -31,6 +31,10 @@ EXAMINED = 200
 """The most jobs that are examined at a time, the oldest, so that the memory stays small."""
 QUESTIONS = 50
 """The most jobs in one question to Grid Engine."""
+ASKED_A_PASS = 4
+"""Of so many owners Grid Engine is asked about jobs in one pass at most, where there are several, and besides of one
+about whose jobs it did not answer: such a question may take 15 s, others take a second or two.
+"""
 ANNOTATED = 50
 """The most jobs whose context is written in one pass."""
 MOST_A_PASS = 5
@@ -49,8 +53,17 @@ class DeadlockVerdicts:
     notes: Mapping[int, UnsatisfiableNote] = field(default_factory=dict)
     touched: Mapping[str, int] = field(default_factory=dict)
     """By owner, the jobs deleted or held now for the first time, which the circuit breaker counts."""
+    asked: frozenset[str] = frozenset()
+    """The owners about whose jobs Grid Engine is asked now."""
+    answered: frozenset[str] = frozenset()
+    """The owners about whose jobs its answer was seen now."""
     due: float | None = None
     """When time alone would change this."""
+
+    def remembered(self, owners: Sequence[OwnerSeen], now: float) -> tuple[OwnerSeen, ...]:
+        """These owners, with when they were asked about."""
+        seen = (replace(each, answered=True) if each.owner in self.answered else each for each in owners)
+        return tuple(replace(each, asked_at=now, answered=False) if each.owner in self.asked else each for each in seen)
 
 
 def judge_jobs(
@@ -119,6 +132,8 @@ class _Ledger:
         self._actions: list[AskGridEngine | JobAction] = []
         self._acted: set[int] = set()
         self._touched = Counter[str]()
+        self._asked: set[str] = set()
+        self._answered: set[str] = set()
         self._withdrawn: frozenset[int] = frozenset()
         self._running = frozenset(
             job.number for host in context.cluster.hosts for instance in host.instances for job in instance.jobs
@@ -132,6 +147,8 @@ class _Ledger:
             reasons=self._reasons,
             notes=self._kept,
             touched=self._touched,
+            asked=frozenset(self._asked),
+            answered=frozenset(self._answered),
             due=min((due for due in dues if due is not None), default=None),
         )
 
@@ -166,25 +183,49 @@ class _Ledger:
             )
         answer = answer_to(one.job, before, self._context)
         answered = answer is not None and answer.answer is not Answer.NONE
-        return replace(before, asked_at=None, asked=0) if answered else before
+        if not answered:
+            return before
+        self._answered.add(self._owner(one))
+        return replace(before, asked_at=None, asked=0)
 
     def ask(self) -> None:
-        """Ask about as many jobs at once as can share probe hosts with the oldest one."""
+        """Ask about jobs of a few owners, those first whose turn is longest ago, each in a question of its own, so that
+        nobody waits behind the jobs of another.
+        """
         wanting = [entry for entry in self._entries if entry.verdict.step is NextStep.ASK]
-        if any(mark.asked_at == self._context.now for mark in self._kept.values()):
-            self._later(wanting, frozenset())
-            return
-        if not wanting:
-            return
-        # The owner whose turn is longest ago is asked about, so that nobody waits behind the many jobs of another.
-        asked_at = {owner: self._asked_at(owner) for owner in {self._owner(entry.one) for entry in wanting}}
-        wanting.sort(key=lambda entry: asked_at[self._owner(entry.one)])
+        asked: set[int] = set()
+        if not any(mark.asked_at == self._context.now for mark in self._kept.values()):
+            by_owner: dict[str, list[_Entry]] = {}
+            for entry in wanting:
+                by_owner.setdefault(self._owner(entry.one) if len(self._context.known) > 1 else "", []).append(entry)
+            for owner in self._in_turn(by_owner):
+                asked |= self._ask_about(by_owner[owner])
+                self._asked.add(owner)
+        self._later(wanting, asked)
+
+    def _in_turn(self, owners: Iterable[str]) -> list[str]:
+        """The owners about whose jobs Grid Engine is asked now."""
+        known = self._context.known
+        asked_at = {owner: seen.asked_at or 0.0 for owner, seen in known.items()}
+        unanswered = {owner for owner, seen in known.items() if not seen.answered} - self._answered
+        unanswered |= {self._owner(each.one) for each in self._entries if self._tries(each)}
+        turns = sorted(owners, key=lambda owner: asked_at.get(owner, 0.0))
+        slow = [owner for owner in turns if owner in unanswered]
+        return [*[owner for owner in turns if owner not in unanswered][:ASKED_A_PASS], *slow[:1]]
+
+    def _tries(self, entry: _Entry) -> int:
+        """How often in a row Grid Engine was asked about it without an answer."""
+        mark = self._kept.get(entry.one.job)
+        return 0 if mark is None else mark.asked
+
+    def _ask_about(self, wanting: Sequence[_Entry]) -> frozenset[int]:
+        """Ask about as many jobs at once as can share probe hosts with the first one; returns which."""
         first, chosen = wanting[0], list[_Entry]()
         demands: tuple[Demand, ...] = ()
         for entry in wanting:
             if len(chosen) == QUESTIONS:
                 break
-            if not self._may_share_question(first, entry):
+            if bool(self._tries(first)) != bool(self._tries(entry)):  # it may be the cause that there was no answer
                 continue
             if entry.case.one_host != first.case.one_host:
                 continue
@@ -202,25 +243,13 @@ class _Ledger:
         for job in jobs:
             mark = self._kept[job]
             now = self._context.now
-            self._kept[job] = replace(mark, asked_at=now, asked=mark.asked + 1, last_asked_at=now)
-        self._later(wanting, jobs)
-
-    def _may_share_question(self, first: _Entry, entry: _Entry) -> bool:
-        """Whether both may be in one question. If there was no answer about a job, one of another owner may be the
-        cause: Grid Engine judges a job that requests `-pe mpi 5-9999999` for a minute, and then answers about none.
-        """
-        again = [self._kept[each.one.job].asked > 0 for each in (first, entry)]
-        return again == [False, False] or (all(again) and self._owner(first.one) == self._owner(entry.one))
+            self._kept[job] = replace(mark, asked_at=now, asked=mark.asked + 1)
+        return jobs
 
     def _owner(self, one: Candidate) -> str:
         return self._context.owner(one.ask)
 
-    def _asked_at(self, owner: str) -> float:
-        """When Grid Engine was last asked about a job of this owner."""
-        own = (self._kept.get(entry.one.job) for entry in self._entries if self._owner(entry.one) == owner)
-        return max((mark.last_asked_at for mark in own if mark is not None and mark.last_asked_at), default=0.0)
-
-    def _later(self, wanting: Sequence[_Entry], jobs: frozenset[int]) -> None:
+    def _later(self, wanting: Sequence[_Entry], jobs: Collection[int]) -> None:
         for entry in wanting:
             if entry.one.job not in jobs:
                 link = because(Code.UNPROVEN).then(because(Code.OLDER_JOBS_FIRST))

@@ -17,6 +17,7 @@ from autoscaler.core.limits.circuit_breaker import by_owner
 from autoscaler.core.model.cluster import ExecutionHost, JobRequest
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.fleet import BucketKey, Fleet, InstanceType
+from autoscaler.core.model.memory import OwnerSeen
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.placement.hosts import emptied_host
@@ -37,10 +38,10 @@ def judge_unsatisfiable(
     held_back: Reason | None,
     *,
     no_more: Reason | None = None,
-    several_owners: bool = False,
+    owners: Sequence[OwnerSeen] = (),
 ) -> DeadlockVerdicts:
     """Judge the jobs for which no launch could ever help. `no_more`: why none is deleted or held; those that are held
-    may be released all the same.
+    may be released all the same. `owners`: those that the cell has had.
     """
     circuit_breaker = snapshot.policy.circuit_breaker
     candidates = [
@@ -76,7 +77,8 @@ def judge_unsatisfiable(
         owner=owner,
         owners={job: owner(part.ask) for part in reading.parts for job in part.jobs},
         done=by_owner(snapshot.memory.kills, circuit_breaker.window, snapshot.now, snapshot.overrides.resumed_at),
-        most=circuit_breaker.max_kills if several_owners else None,
+        known={each.owner: each for each in owners},
+        most=circuit_breaker.max_kills if len(owners) > 1 else None,
         window=circuit_breaker.window,
         held_back=held_back,
         no_more=no_more,
