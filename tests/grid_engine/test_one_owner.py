@@ -9,7 +9,7 @@ from tests.grid_engine.test_access import submitted_by
 from tests.grid_engine.test_deadlock import CALM, Passes, kinds, waiting
 from tests.grid_engine.waiting import Until
 
-EVE, ANN = ("games", "60"), ("daemon", "1")
+EVE, MAL, ANN = ("games", "60"), ("man", "12"), ("daemon", "1")
 SETTINGS = {**CALM, "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "0", "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_KILLS": "2"}
 
 
@@ -32,6 +32,39 @@ def test_jobs_of_a_plain_user_that_can_never_run_stop_no_launch_for_another(
     after = passes.once()
     assert [action["kind"] for action in after["actions"]] == ["launch"], own
     assert not any("circuit breaker" in note["text"] for note in after["notes"])
+
+
+def test_jobs_of_plain_users_that_are_deleted_as_machines_come_stop_nothing_for_another_and_are_paid_for(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    """Their launches use up the window's limit, and their removals exceed it. Nobody else waits, and what was rented
+    counts for the budget of the user for whom it was ordered.
+    """
+    limits = {
+        "CP_CAP_AUTOSCALE_WORKERS": "6",
+        "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE": "3",
+        "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_LAUNCHES": "3",
+        "CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_REMOVALS": "2",
+        "CP_CAP_AUTOSCALE_BUDGETS": "user:games=0.00005, user:daemon=1",
+        "CP_CAP_AUTOSCALE_BUDGET_ACTION": "stop",
+    }
+    scaling = Autoscaling(empty_cell, limits)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
+    submitted_by(empty_cell, ANN, "-h")
+    with scaling.running():
+        for who, count in ((EVE, 3), (MAL, 1)):
+            theirs = [submitted_by(empty_cell, who, "-pe", "local", "2") for _ in range(count)]
+            until(lambda count=count: len(scaling.rented()) == count, 60, "nothing was rented for them")  # type: ignore[misc]
+            empty_cell.out("qdel", *theirs)
+            until(scaling.all_gone, 90, "their workers stay")
+        own = submitted_by(empty_cell, ANN, "-pe", "local", "2")
+        until(lambda: scaling.ended_well(own), 60, "the job of another did not run")
+        until(scaling.all_gone, 60, "its worker stays")
+        assert "circuit breaker" not in scaling.log_text()
+    again = submitted_by(empty_cell, EVE, "-pe", "local", "2")
+    made = Passes(scaling).once()
+    assert [action["kind"] for action in made["actions"] if action["kind"] == "launch"] == []
+    assert "the budget of user games is spent" in str(scaling.explained(again)["waiting"])
 
 
 def test_a_long_request_of_a_plain_user_is_read_in_turns_and_jobs_of_another_do_not_wait(
