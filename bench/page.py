@@ -67,10 +67,14 @@ def fill(site: Site) -> None:
                     arrays={"execute": ArraySample(busy=workers, price_per_hour=workers / 10)},
                 )  # fmt: skip
                 samples.add(sample, NOW - ago + step)
-    site.store.usages.begin(
-        Run(RunKey(f"i-w{number % WORKERS}", 100_000 + number, 0), Payer(f"u{number % 200}"), 1, NOW - 1700)
+    runs = [
+        Run(
+            RunKey(f"i-w{number % WORKERS}", 100_000 + number, 0), Payer(f"u{number % 200}"), 1,
+            NOW - 1700 + 80 * (number // WORKERS), NOW - 1630 + 80 * (number // WORKERS),
+        )
         for number in range(20_000)
-    )
+    ]  # fmt: skip
+    site.store.usages.account(runs)
 
 
 def measure(site: Site, browser: Browser, path: str) -> tuple[float, float, int]:

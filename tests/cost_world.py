@@ -12,7 +12,7 @@ from autoscaler.core.model.fleet import MachineState, OrderedFor
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.observed import observe_workers
 from autoscaler.engine.cost_keeper import CostKeeper, slots_of
-from autoscaler.report.cost import CostReport, cost_report, read_cost_query
+from autoscaler.report.cost import WORKERS, CostReport, cost_report, read_cost_query
 from autoscaler.store.store import Store
 from tests.core.building import NOW, XLARGE, a_host, a_machine, a_snapshot
 
@@ -153,5 +153,5 @@ class CostWorld:
         found = {row.key: row.cost for table in report.tables for row in table.sorted()}
         total = [table.total for table in report.tables]
         starting, idle = sum(row.starting for row in total), sum(row.idle for row in total)
-        besides = {} if by in ("type", "worker") else {"(starting)": starting, "(idle)": idle}
+        besides = {} if by in WORKERS else {"(starting)": starting, "(idle)": idle}
         return {key: cost for key, cost in {**found, **besides}.items() if cost}

@@ -188,7 +188,7 @@ class Answers:
         """The answer to `status`, `jobs`, `queue`, `waiting` (search, owner, code, first, last), `workers`,
         `explain` (subject), `history` (since, step, array),
         `events` (job, host, since, after, last), `passes` (last), `decisions` (kind, since, until, before,
-        last), `lanes` (since, until, search, first, last) or `cost` (by, month, since, until), as
+        last), `lanes` (since, until, search, first, last) or `cost` (by, month, since, until, first, last), as
         `form=document`, or for people as `form=text`.
         """
         if not self.turns.take(asker.place):

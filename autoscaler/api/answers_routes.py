@@ -167,6 +167,8 @@ class Cost(_Table):
     month: Annotated[str, Field(max_length=10, description="`2026-11`; without it and `since`, this month.")] = ""
     since: Annotated[str, Field(max_length=40, description="A date, or a length of time to look back.")] = ""
     until: Annotated[str, Field(max_length=40, description="A date, or a length of time to look back.")] = ""
+    first: Annotated[str, Field(max_length=20, description="How many rows of each currency to leave out.")] = "0"
+    last: Annotated[str, Field(max_length=20, description="How many rows of each to return; empty: all.")] = ""
 
 
 QUESTIONS: tuple[type[BaseModel], ...] = (

@@ -16,7 +16,7 @@ from autoscaler.commands._observation import reading_store
 from autoscaler.commands._output import json_option, print_document
 from autoscaler.commands.context import Invocation
 
-_BY = ("user", "group", "department", "project", "account", "queue", "job", "array", "type", "worker")
+_BY = ("user", "group", "department", "project", "account", "queue", "job", "array", "type", "worker", "month")
 
 
 @click.command("cost")
@@ -40,7 +40,7 @@ def command(
 
     A job's share of its worker is its part of the slots, for the time that it ran. The rows add up to the workers' cost
     by their prices an hour. This is an estimate: the bill also has disks, network and discounts. --reconcile explains
-    the difference.
+    the difference. --by month shows the last 13 months.
     """
     if bill is not None:
         if by or as_csv or any(times.values()):

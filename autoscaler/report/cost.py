@@ -6,28 +6,31 @@ from __future__ import annotations
 
 import csv
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from io import StringIO
 from typing import Any
 
 from autoscaler.core.cost.amounts import HOUR_MS, MICROS, in_units, nanos_of
-from autoscaler.core.cost.shares import UNKNOWN, Rental, Use, Window, parts_of
+from autoscaler.core.cost.shares import UNKNOWN, Payer, Rental, Use, Window, parts_of
 from autoscaler.core.cost.sums import UNSEEN, CostRow, Table, unseen_micros
 from autoscaler.durations import seconds_of
 from autoscaler.errors import SettingsError
 from autoscaler.plain_text import plain
 from autoscaler.report import SCHEMA
 from autoscaler.report.blocks import Block
+from autoscaler.report.events import query_number
 from autoscaler.report.wording import count, duration, instant
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
 
 PAYERS = ("user", "group", "department", "project", "account", "queue")
 JOBS = ("job", "array")
-WORKERS = ("type", "worker")
+WORKERS = ("type", "worker", "month")
+"""Groupings whose rows are workers' time, with and without jobs."""
+MONTHS = 13
+"""Of `by=month` where no time is asked for: this one and those before it."""
 BY = (*PAYERS, *JOBS, *WORKERS)
 LEFT_OUT = (
     "disks, addresses and network",
@@ -52,6 +55,9 @@ class CostQuery:
     until: float
     visible: str | None = None
     """The only user whose jobs are shown, those of others being one row; None: all are shown."""
+    first: int = 0
+    last: int | None = None
+    """Of the rows of each currency, so many from `first` on; None: all."""
 
 
 @dataclass(slots=True)
@@ -70,21 +76,25 @@ class CostReport:
 
 
 def read_cost_query(query: Mapping[str, str], now: float, visible: str | None = None) -> CostQuery:
-    """Read a query: `by`, and `month`, or `since` and `until`. Raises SettingsError."""
+    """Read a query: `by`, and `month`, or `since` and `until`; `first`, `last`. Raises SettingsError."""
     by = query.get("by") or "user"
     if by not in BY:
         raise SettingsError(f"by: {by!r} is none of {', '.join(BY)}")
     month, begin, end = query.get("month", ""), query.get("since", ""), query.get("until", "")
     if month and (begin or end):
         raise SettingsError("give a month, or since and until, not both")
-    since, until = month_of(month or datetime.fromtimestamp(now, UTC).strftime("%Y-%m"))
+    this = datetime.fromtimestamp(now, UTC)
+    since, until = month_of(month or this.strftime("%Y-%m"))
+    if by == "month" and not month:
+        since = _first_of(this, MONTHS - 1)
     since = moment(begin, "since", now) if begin else since
     until = moment(end, "until", now) if end else (until if month else now)
     if not (since >= 0 and until <= LATEST):
         raise SettingsError("since, until, month: only times from 1970 to 9998 can be asked for")
     if until <= since:
         raise SettingsError("until: the time ends before it begins")
-    return CostQuery(by, since, until, visible)
+    last = query_number(query, "last", 0) if query.get("last") else None
+    return CostQuery(by, since, until, visible, query_number(query, "first", 0), last)
 
 
 def month_of(text: str) -> tuple[float, float]:
@@ -95,6 +105,26 @@ def month_of(text: str) -> tuple[float, float]:
         return begin.timestamp(), end.timestamp()
     except (ValueError, OverflowError) as error:
         raise SettingsError(f"month: {text!r} is not a month: write 2026-11") from error
+
+
+def _first_of(at: datetime, months: int) -> float:
+    """When the month began that is so many before that of a time."""
+    count = at.year * 12 + at.month - 1 - months
+    return datetime(count // 12, count % 12 + 1, 1, tzinfo=UTC).timestamp()
+
+
+def _stretches(query: CostQuery, window: Window) -> list[tuple[str, Window]]:
+    """Of `by=month` the period month by month, with each one's name; else all of it, without one."""
+    if query.by != "month":
+        return [("", window)]
+    found = []
+    low, high = window.since, min(window.until, window.now)
+    while low < high:
+        at = datetime.fromtimestamp(low / 1000, UTC)
+        after = min(_ms(_first_of(at, -1)), high)
+        found.append((at.strftime("%Y-%m"), Window(low, after, window.now)))
+        low = after
+    return found
 
 
 def moment(text: str, name: str, now: float) -> float:
@@ -114,18 +144,22 @@ def cost_report(store: Store, query: CostQuery, now: float) -> CostReport:
     window = Window(_ms(query.since), _ms(query.until), _ms(now))
     tables: dict[str, Table] = {}
     unpriced, unseen = CostRow("unknown"), 0
-    for life in store.history.lifetimes(query.since):
-        if life.created_at >= min(query.until, now):
-            continue
+    lives = [life for life in store.history.lifetimes(query.since) if life.created_at < min(query.until, now)]
+    uses = store.usages.of_workers([life.worker_id for life in lives], query.since, query.until)
+    key_of, stretches = _key_of(query), _stretches(query, window)
+    for life, used in zip(lives, uses, strict=True):
         rental = rental_of(life)
-        parts = parts_of(rental, store.usages.of_worker(life.worker_id, query.since, query.until), window)
         low, high = window.of(rental.began, rental.ended)
         if rental.nanos is None:
             unpriced.workers, unpriced.rented_ms = unpriced.workers + 1, unpriced.rented_ms + high - low
             continue
         table = tables.setdefault(rental.currency, Table(rental.currency))
-        whole = {"type": rental.instance_type, "worker": rental.worker_id}.get(query.by)
-        table.add(parts, high - low, whole, partial(_key, query=query))
+        table.count(high - low)
+        for month, stretch in stretches:
+            whole = {"type": rental.instance_type, "worker": rental.worker_id, "month": month}.get(query.by)
+            low, high = stretch.of(rental.began, rental.ended)
+            if high > low or not month:
+                table.add(parts_of(rental, used, stretch), high - low, whole, key_of)
         unseen += unseen_micros(rental, window)
     known = store.usages.since
     since = known if known is not None and known > query.since else None
@@ -151,19 +185,27 @@ def rental_of(life: Lifetime) -> Rental:
     )
 
 
-def _key(use: Use, query: CostQuery) -> str:
-    if query.visible is not None and use.payer.user != query.visible:
-        return OTHERS
-    match query.by:
-        case "job":
-            return f"{use.job}.{use.task}" if use.task else str(use.job)
-        case "array":
-            return str(use.job)
-        case _:
-            value = str(getattr(use.payer, query.by))
-            if value.startswith("("):  # a user's text must not look like a row of ours: `qsub -A '(idle)'`
-                return f'"{value}"'
-            return "(known when its jobs end)" if value == UNKNOWN else value or "(none)"
+def _key_of(query: CostQuery) -> Callable[[Use], str]:
+    """The key of the row that a job's cost counts for. A payer's is made once: a month has few of them."""
+    of_payers: dict[Payer, str] = {}
+
+    def key(use: Use) -> str:
+        if query.visible is not None and use.payer.user != query.visible:
+            return OTHERS
+        if query.by in JOBS:
+            return f"{use.job}.{use.task}" if use.task and query.by == "job" else str(use.job)
+        found = of_payers.get(use.payer)
+        if found is None:
+            found = of_payers[use.payer] = _shown_payer(str(getattr(use.payer, query.by)))
+        return found
+
+    return key
+
+
+def _shown_payer(value: str) -> str:
+    if value.startswith("("):  # a user's text must not look like a row of ours: `qsub -A '(idle)'`
+        return f'"{value}"'
+    return "(known when its jobs end)" if value == UNKNOWN else value or "(none)"
 
 
 # -- as JSON and CSV -----------------------------------------------------------------------------------------------
@@ -172,6 +214,7 @@ def _key(use: Use, query: CostQuery) -> str:
 def document(report: CostReport) -> dict[str, Any]:
     """As JSON: amounts to the millionth, so that rows add up to the sum."""
     query = report.query
+    rows = slice(query.first, None if query.last is None else query.first + query.last)
     return {
         "schema": SCHEMA,
         "now": _at(report.now),
@@ -187,9 +230,11 @@ def document(report: CostReport) -> dict[str, Any]:
             {
                 "currency": table.currency,
                 **_figures(table.total),
-                "rows": [{"key": row.key, **_figures(row)} for row in table.sorted()],
+                "found": len(ordered),
+                "rows": [{"key": row.key, **_figures(row)} for row in ordered[rows]],
             }
             for table in report.tables
+            for ordered in [_ordered(table, query.by)]
         ],
     }
 
@@ -213,7 +258,7 @@ def csv_text(report: CostReport) -> str:
     writer = csv.DictWriter(file, names, lineterminator="\n")
     writer.writeheader()
     for table in report.tables:
-        for row in [*table.sorted(), *_of_nobody(table, report.query.by)]:
+        for row in [*_ordered(table, report.query.by), *_of_nobody(table, report.query.by)]:
             figures = {
                 name: f"{value:.6f}" if isinstance(value, float) else value for name, value in _figures(row).items()
             }
@@ -230,6 +275,12 @@ def _cell(key: str) -> str:
         letter for letter in unicodedata.normalize("NFKC", found) if unicodedata.category(letter)[0] not in "CMZ"
     )
     return f"'{found}" if next(visible, "") in _FORMULA else found
+
+
+def _ordered(table: Table, by: str) -> list[CostRow]:
+    """The rows, costliest first; months by time, the last one first."""
+    rows = table.sorted()
+    return sorted(rows, key=lambda row: row.key, reverse=True) if by == "month" else rows
 
 
 def _of_nobody(table: Table, by: str) -> list[CostRow]:
@@ -255,7 +306,7 @@ def cost_blocks(report: CostReport) -> list[Block]:
 
 def _shown(table: Table, by: str) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Heads and rows. Amounts are rounded so that each column adds up to its sum."""
-    rows = [*table.sorted(), *_of_nobody(table, by)]
+    rows = [*_ordered(table, by), *_of_nobody(table, by)]
     unit = _unit(table.total.cost)
     costs, total = in_units([row.cost for row in rows], unit)
     if by not in WORKERS:

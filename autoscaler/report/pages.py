@@ -118,8 +118,9 @@ what is logged is an object a line, too |
 | `cost --json` | `schema`, `now`, `by`, `since`, `until`, `estimate` (true), `leaves_out` (sentences), `known_since` \
 (null, or when the record begins, if that is later), `unknown_prices` (`workers`, `rented_h`), `unseen` (the part of \
 the cost that is uncertain, since nothing was observed when workers ended), `currencies`: a list of objects with \
-`currency`, `cost`, `used`, `starting`, `idle`, `slot_h`, `rented_h`, `workers` and `rows`, which have the same \
-and `key`; amounts to the millionth. Where rows are of jobs, `cost` is the sum of theirs, of `starting` and of `idle` |
+`currency`, `cost`, `used`, `starting`, `idle`, `slot_h`, `rented_h`, `workers`, `found` (number of rows) and \
+`rows`, which have the same and `key`; amounts to the millionth. Where rows are of jobs, `cost` is the sum of theirs, \
+of `starting` and of `idle` |
 | `cost --reconcile FILE --json` | `schema`, `bill` (AWS, AWS Data Exports or Azure), `since`, `until`, `currency`, \
 `billed_currencies`, `sum` and `workers`: a list of objects with `worker_id`, `estimate`, `billed`, `difference`, \
 `time`, `price`, `other` (these three add up to the difference), `why` (empty, or why it is on one side only) |

@@ -7,7 +7,7 @@ Jobs that ran between two passes are known from accounting alone. Reading the sa
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ from autoscaler.store.database import Database, Migration, Table
 
 MOST_ROWS = 1_000_000
 """Some 230 MB; beyond it the oldest are forgotten."""
+AT_ONCE = 50
+"""Workers whose jobs one statement reads: other threads use the store in between."""
 SOON = 5.0
 """Seconds by which qmaster's and an execd's start time of a job may differ, and more."""
 
@@ -199,16 +201,26 @@ class UsageTable(Table):
 
     def of_worker(self, worker_id: str, since: float, until: float) -> list[Use]:
         """All that held slots of it in a period."""
-        rows = self._database.rows(
-            "SELECT job, task, began, ended, slots, payer FROM usages"
-            " WHERE worker_id = ? AND began < ? AND coalesce(ended, ?) > ?",
-            (worker_id, until, until, since),
-        )
-        payers = self._known_payers({row["payer"] for row in rows})
-        return [
-            Use(job, task, payers[payer], slots, _ms(began), None if ended is None else _ms(ended))
-            for job, task, began, ended, slots, payer in map(tuple, rows)
-        ]
+        (found,) = self.of_workers([worker_id], since, until)
+        return found
+
+    def of_workers(self, worker_ids: Sequence[str], since: float, until: float) -> Iterator[list[Use]]:
+        """The same of many workers, in their order; `AT_ONCE` are read at a time."""
+        for at in range(0, len(worker_ids), AT_ONCE):
+            chunk = worker_ids[at : at + AT_ONCE]
+            found: dict[str, list[Use]] = {}
+            rows = self._database.rows(
+                "SELECT worker_id, job, task, payer, slots, began, ended FROM usages"
+                f" WHERE worker_id IN ({', '.join('?' * len(chunk))}) AND began < ? AND coalesce(ended, ?) > ?",
+                (*chunk, until, until, since),
+            )
+            payers = self._known_payers({row["payer"] for row in rows})
+            for worker_id, job, task, payer, slots, began, ended in rows:
+                use = Use(
+                    job, task, payers[payer], slots, round(began * 1000), None if ended is None else round(ended * 1000)
+                )
+                found.setdefault(worker_id, []).append(use)
+            yield from (found.get(worker_id, []) for worker_id in chunk)
 
     def of_job(self, job: int, task: int | None, now: float) -> Mapping[str, tuple[float, float]]:
         """By worker, from when to when a job, or one task of it, held slots there, including gaps."""
@@ -243,10 +255,6 @@ class UsageTable(Table):
 
 
 _SELECT = "SELECT usages.*, payers.* FROM usages JOIN payers ON payers.id = payer"
-
-
-def _ms(seconds: float) -> int:
-    return round(seconds * 1000)
 
 
 def _payer(row: sqlite3.Row) -> Payer:

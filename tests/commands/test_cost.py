@@ -6,7 +6,7 @@ import csv
 import json
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.core.cost.shares import Payer
 from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
-from autoscaler.report.cost import BY
+from autoscaler.report.cost import BY, WORKERS, cost_report, document, read_cost_query
 from autoscaler.store.store import Store
 from autoscaler.store.usages import Run, RunKey
 from tests.cell_files import cell_files
@@ -76,7 +76,7 @@ def test_json_and_csv_of_every_grouping_add_up(filled: Store, by: str, capsys: p
     document = json.loads(last(capsys))
     (table,) = document["currencies"]
     assert (document["by"], document["estimate"], table["cost"], table["currency"]) == (by, True, 3.84, "USD")
-    besides = 0.0 if by in ("type", "worker") else table["idle"] + table["starting"]
+    besides = 0.0 if by in WORKERS else table["idle"] + table["starting"]
     assert round(sum(row["cost"] for row in table["rows"]) + besides, 6) == 3.84
     assert main(["cost", "--since", "1d", "--by", by, "--csv"]) == 0
     rows = list(csv.DictReader(last(capsys).splitlines()))
@@ -117,3 +117,29 @@ def test_the_default_is_the_current_month_in_utc(filled: Store, capsys: pytest.C
     since = datetime.fromisoformat(json.loads(last(capsys))["since"])
     now = datetime.now(UTC)
     assert (since.year, since.month, since.day, since.hour) == (now.year, now.month, 1, 0)
+
+
+def test_by_month_a_worker_counts_in_each_month_for_its_time_there(
+    environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    turn = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    before = (turn - timedelta(days=1)).strftime("%Y-%m")
+    store = Store.open(Invocation(environ).store_file)
+    began = turn.timestamp() - 3 * 3600
+    worker = Worker("i-1", KIND, "execute", MachineState.RUNNING, began, name="w1", price_per_hour=1.92)
+    store.history.note_workers([worker], ["i-1"], began, {"i-1": 4}, "USD")
+    store.history.note_workers([], [], turn.timestamp() + 1800)
+    store.usages.account([Run(RunKey("i-1", 1, 0), ANN, 4, began, turn.timestamp() + 900)])
+    store.close()
+    assert main(["cost", "--by", "month", "--until", (turn + timedelta(hours=1)).isoformat(), "--json"]) == 0
+    (table,) = json.loads(last(capsys))["currencies"]
+    rows = [tuple(row[name] for name in ("key", "cost", "used", "idle", "workers")) for row in table["rows"]]
+    assert rows == [(f"{turn:%Y-%m}", 0.96, 0.48, 0.48, 1), (before, 5.76, 5.76, 0.0, 1)]
+    assert (table["cost"], table["workers"], table["rented_h"]) == (6.72, 1, 3.5)
+
+
+def test_a_page_of_rows_says_how_many_there_are(filled: Store) -> None:
+    now = time.time()
+    query = read_cost_query({"by": "user", "since": "1d", "first": "1", "last": "1"}, now)
+    (table,) = document(cost_report(filled, query, now))["currencies"]
+    assert (table["found"], [row["key"] for row in table["rows"]], table["used"]) == (2, ["ben"], 1.92)

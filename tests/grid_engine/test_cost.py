@@ -12,6 +12,7 @@ import pytest
 from autoscaler.lab.cell import Cell
 from autoscaler.providers.local import failures
 from autoscaler.providers.local.machines import Records
+from autoscaler.report.cost import WORKERS
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, log_and_journal
 from tests.grid_engine.gate import Gate
@@ -40,7 +41,7 @@ def micros(scaling: Autoscaling, by: str) -> dict[str, int]:
         return {}
     (table,) = tables
     found = {row["key"]: round(row["cost"] * 1e6) for row in table["rows"]}
-    if by not in ("type", "worker"):
+    if by not in WORKERS:
         found |= {"(starting)": round(table["starting"] * 1e6), "(idle)": round(table["idle"] * 1e6)}
     assert sum(found.values()) == round(table["cost"] * 1e6)
     assert table["currency"] == "USD"

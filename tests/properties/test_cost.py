@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from autoscaler.core.cost.amounts import in_units, nanos_of
 from autoscaler.core.cost.shares import Payer
-from autoscaler.report.cost import BY, cost_blocks, csv_text, document
+from autoscaler.report.cost import BY, WORKERS, cost_blocks, csv_text, document
 from tests.core.building import NOW
 from tests.cost_world import CostWorld, Job, Machine
 from tests.samples import examples
@@ -179,7 +179,7 @@ def test_shown_parts_add_up_to_the_shown_sum_in_every_format(seed: int, by: str)
         unit = 10_000 if cost >= 1_000_000 else 100 if cost >= 10_000 else 1
         assert total == in_units([cost], unit)[1] * unit
         shown = document(report)["currencies"][0]
-        others = 0 if by in ("type", "worker") else table.total.starting + table.total.idle
+        others = 0 if by in WORKERS else table.total.starting + table.total.idle
         assert sum(round(row["cost"] * 1e6) for row in shown["rows"]) + others == round(shown["cost"] * 1e6) == cost
         lines = csv_text(report).splitlines()
         at = lines[0].split(",").index("cost")

@@ -54,8 +54,7 @@ class Rental:
     """When it was last seen before its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """A job or task on one worker."""
 
     job: int
@@ -76,8 +75,7 @@ class CostKind(StrEnum):
     IDLE = "idle"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A part of what one worker cost. All parts of a worker add up to its rent."""
 
     rental: Rental
@@ -112,26 +110,36 @@ def parts_of(rental: Rental, uses: Sequence[Use], window: Window) -> list[Part]:
     """What a worker cost within a window, by job; parts of no time are left out."""
     low, high = window.of(rental.began, rental.ended)
     joined = high if rental.joined is None else min(max(rental.joined, low), high)
-    within = Window(low, high, high)
-    clipped = [(*within.of(use.began, use.ended), max(use.slots, 1)) for use in uses]
-    weights = _weights(clipped, max(rental.slots, 1), low, joined, high)
-    shares = [(CostKind.USED, use) for use in uses]
-    kinds: list[tuple[CostKind, Use | None]] = [*shares, (CostKind.STARTING, None), (CostKind.IDLE, None)]
-    scale = lcm(*{base for weight in weights for base in weight})
-    plain = [sum(time * scale // base for base, time in weight.items()) for weight in weights]
-    amounts = divided(rent_of(rental, window), plain)
-    return [
-        Part(rental, kind, use, amount, max(rental.slots, 1) * weight / scale)
-        for (kind, use), amount, weight in zip(kinds, amounts, plain, strict=True)
+    slots = max(rental.slots, 1)
+    clipped = [_clipped(use, low, high) for use in uses]
+    weights, scale = _weights(clipped, slots, low, joined, high)
+    amounts = divided(rent_of(rental, window), weights)
+    used, starting, idle = CostKind.USED, CostKind.STARTING, CostKind.IDLE
+    found = [
+        Part(rental, used, use, amount, slots * weight / scale)
+        for use, amount, weight in zip(uses, amounts, weights, strict=False)
         if weight
     ]
+    for kind, amount, weight in zip((starting, idle), amounts[-2:], weights[-2:], strict=True):
+        if weight:
+            found.append(Part(rental, kind, None, amount, slots * weight / scale))
+    return found
+
+
+def _clipped(use: Use, low: int, high: int) -> tuple[int, int, int]:
+    """From when to when a job held slots between two times, and how many."""
+    began, ended, slots = use.began, use.ended, use.slots
+    began = began if began > low else low
+    ended = high if ended is None or ended > high else ended
+    return began, ended if ended > began else began, slots if slots > 1 else 1
 
 
 def _weights(
     clipped: Sequence[tuple[int, int, int]], slots: int, low: int, joined: int, high: int
-) -> list[dict[int, int]]:
-    """For every use, then for starting and idle: slots × milliseconds by the number of slots that share the worker, its
-    own or those held if more are. If 8 are held on a worker of 4, each counts half. Together it is the worker's time.
+) -> tuple[list[int], int]:
+    """For every use, then for starting and idle: slots × milliseconds, times a number that is returned beside them and
+    divides what the worker's own slots count. If 8 slots are held on a worker of 4, each counts half. Together it is
+    the worker's time.
     """
     events = _events(clipped, low, joined, high)
     times = sorted(events)
@@ -140,12 +148,16 @@ def _weights(
     """Slots × milliseconds held by no job, before and after the worker joined."""
     for time, after in pairwise(times):
         held += events[time]
-        most = max(most, held)
-        unused[time >= joined] += max(slots - held, 0) * (after - time)
-    free = [{slots: amount} for amount in unused]
+        if held > most:
+            most = held
+        if held < slots:
+            unused[time >= joined] += (slots - held) * (after - time)
     if most <= slots:
-        return [{slots: (end - begin) * taken} for begin, end, taken in clipped] + free
-    return [*_scaled(clipped, slots, times, events), *free]
+        return [(end - begin) * taken for begin, end, taken in clipped] + unused, slots
+    weights = _scaled(clipped, slots, times, events)
+    scale = lcm(slots, *{base for weight in weights for base in weight})
+    plain = [sum(time * scale // base for base, time in weight.items()) for weight in weights]
+    return plain + [amount * scale // slots for amount in unused], scale
 
 
 def _events(clipped: Iterable[tuple[int, int, int]], low: int, joined: int, high: int) -> dict[int, int]:

@@ -31,14 +31,13 @@ class CostRow:
         return self.used + self.starting + self.idle
 
     def add(self, part: Part) -> None:
-        match part.kind:
-            case CostKind.USED:
-                self.used += part.micros
-                self.slot_ms += part.slot_ms
-            case CostKind.STARTING:
-                self.starting += part.micros
-            case CostKind.IDLE:
-                self.idle += part.micros
+        if part.kind is CostKind.USED:
+            self.used += part.micros
+            self.slot_ms += part.slot_ms
+        elif part.kind is CostKind.STARTING:
+            self.starting += part.micros
+        else:
+            self.idle += part.micros
 
     def join(self, other: CostRow) -> None:
         for name in ("used", "starting", "idle", "slot_ms", "rented_ms", "workers"):
@@ -53,19 +52,30 @@ class Table:
     rows: dict[str, CostRow] = field(default_factory=dict)
     total: CostRow = field(default_factory=lambda: CostRow("sum"))
 
+    def count(self, rented_ms: int) -> None:
+        """Count a worker that was rented for so long. Its parts are to be added."""
+        self.total.workers, self.total.rented_ms = self.total.workers + 1, self.total.rented_ms + rented_ms
+
     def add(self, parts: Iterable[Part], rented_ms: int, whole: str | None, key_of: Callable[[Use], str]) -> None:
-        """Add a worker that was rented for so long, in parts. `whole`: the key of all of it; None: each part counts for
-        the key of the job that it was used by, and what no job used only in the total.
+        """Add the parts of a worker that was rented for so long. `whole`: the key of all of it; None: each part counts
+        for the key of the job that it was used by, and what no job used only in the total.
         """
-        for row in (self.total, *(() if whole is None else (self._row(whole),))):
+        if whole is not None:
+            row = self._row(whole)
             row.workers, row.rented_ms = row.workers + 1, row.rented_ms + rented_ms
+        total, rows, used = self.total, self.rows, CostKind.USED
         for part in parts:
-            self.total.add(part)
+            total.add(part)
             key = whole
-            if key is None and part.use is not None:
+            if key is None:
+                if part.kind is not used:
+                    continue
+                assert part.use is not None
                 key = key_of(part.use)
-            if key is not None:
-                self._row(key).add(part)
+            row_of_key = rows.get(key)
+            if row_of_key is None:
+                row_of_key = rows[key] = CostRow(key)
+            row_of_key.add(part)
 
     def _row(self, key: str) -> CostRow:
         return self.rows.setdefault(key, CostRow(key))

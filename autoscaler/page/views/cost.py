@@ -16,8 +16,8 @@ MONTHS = 13
 
 def cost(looking: Looking) -> Shown:
     by, month = _query(looking)
-    document = looking.document("cost", {"by": by, "month": month})
     first = looking.number("first")
+    document = looking.document("cost", {"by": by, "month": month, "first": str(first), "last": str(ROWS)})
     values = {
         "document": document,
         "by": by,
@@ -28,6 +28,7 @@ def cost(looking: Looking) -> Shown:
         "rows": ROWS,
         "of_workers": by in WORKERS,
         "shown": month or document["now"][:7],
+        "titled": "of the last months" if by == "month" and not month else f"of {month or document['now'][:7]}",
     }
     return Shown("cost.html", "Cost", "cost", values, live=False)
 
