@@ -284,6 +284,9 @@ def test_a_job_has_a_story(site: Site) -> None:
     assert "job 4711 waits" in shown
     assert "job 4711 of ann submitted" in shown
     assert site.browser().get("job?subject=99999999").status_code == 404
+    unnamed = site.browser().get("job?subject=")
+    assert unnamed.status_code == 400
+    assert "names no job, worker or launch" in unnamed.text
 
 
 # -- owner mode --------------------------------------------------------------------------------------------------------

@@ -10,6 +10,9 @@ from autoscaler.report.subjects import lines_of
 
 def story(looking: Looking) -> Shown:
     subject = looking.text("subject")
+    if not subject:
+        text = "the address names no job, worker or launch: choose one in Jobs or Workers"
+        return Shown("trouble.html", "Nothing is named", "", {"text": text}, 400, live=False)
     document: Any = looking.document("explain", {"subject": subject})
     job = document.get("job")
     path = "jobs" if job else "workers"
