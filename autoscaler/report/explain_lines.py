@@ -10,7 +10,7 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.report.events import event_line
 from autoscaler.report.explain import MOMENTS
 from autoscaler.report.job_cost import cost_lines
-from autoscaler.report.reasons.table import REASONS
+from autoscaler.report.reasons.remedies import remedy_for
 from autoscaler.report.requests import cap_lines
 from autoscaler.report.rules import rule_lines
 from autoscaler.report.wording import count, duration, instant_of, shown
@@ -222,7 +222,7 @@ def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str
     yield _own_line(reason, indent)
     for link in reason["trail"]:
         yield from _reason_lines(link, indent + "  ")
-    if remedy := REASONS[Code(reason["code"])].remedy:
+    if remedy := remedy_for(Code(reason["code"]), reason.get("facts", {})):
         yield f"{indent}→ {remedy}"
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.notifications.due import Notification, gravity_of, title_of
 from autoscaler.plain_text import plain
-from autoscaler.report.reasons.table import REASONS
+from autoscaler.report.reasons.remedies import remedy_for
 from autoscaler.report.waiting_cause import waiting_cause
 from autoscaler.report.wording import count, text
 
@@ -94,5 +94,5 @@ def remedy_of(reason: Reason, kind: str = "") -> str:
     if kind == OF_JOBS:
         cause = waiting_cause(reason)
         return " ".join(filter(None, (f"Its owner: {cause.owner_remedy}", cause.remedy)))
-    own = REASONS[reason.code].remedy
+    own = remedy_for(reason.code, dict(reason.facts))
     return own or next((found for link in reason.trail if (found := remedy_of(link))), "")

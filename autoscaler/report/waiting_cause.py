@@ -10,6 +10,7 @@ from typing import Any
 
 from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.outcome.innermost import cause_of
+from autoscaler.report.reasons.remedies import remedy_for
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import text
 
@@ -45,7 +46,7 @@ def waiting_cause(reason: Reason) -> WaitingCause:
         cause,
         sentence_of(cause),
         _joined(_request_that_fits(reason), row.owner_remedy),
-        _joined(_settings_that_fit(reason), row.remedy),
+        _joined(_settings_that_fit(reason), remedy_for(cause.code, dict(cause.facts))),
     )
 
 

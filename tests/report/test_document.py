@@ -144,6 +144,6 @@ def test_the_owner_of_a_capped_job_reads_what_an_owner_can_do() -> None:
     assert found is not None
     remedies = [line.strip() for line in job_lines(found) if "→" in line]
     assert remedies[0].startswith("→ Wait until the limit leaves room, or ask an administrator")
-    assert remedies[1].startswith("→ for administrators: Raise the cap")
+    assert remedies[1].startswith("→ for administrators: Raise `CP_CAP_AUTOSCALE_WORKERS`")
     (row,), _ = queue_rows(snapshot(ARRAY), plan(job_categories=(replace(verdict, reason=capped.trail[0]),)))
     assert row["owner_remedy"].startswith("Wait until")

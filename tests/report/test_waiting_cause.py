@@ -304,3 +304,19 @@ def test_a_request_that_would_fit_is_told_to_the_owner_and_a_setting_to_administ
     assert found.owner_remedy.startswith("Request `-pe mpi 20`. ")
     assert found.remedy.startswith("Set CP_CAP_AUTOSCALE_WORKERS to 32 and CP_CAP_AUTOSCALE_MAX_CORES to 64 as well. ")
     assert "CP_CAP" not in found.owner_remedy
+
+
+@pytest.mark.parametrize(
+    ("limits", "setting"),
+    (
+        (NONE_LEFT, "CP_CAP_AUTOSCALE_WORKERS"),
+        (Limits(10, max_cores=1), "CP_CAP_AUTOSCALE_MAX_CORES"),
+        (Limits(10, max_price_per_hour=0.01), "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR"),
+        (Limits(10, total_workers=0), "CP_CAP_AUTOSCALE_TOTAL_WORKERS"),
+    ),
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_remedy_of_a_cap_names_the_one_setting_that_it_is(limits: Limits, setting: str) -> None:
+    snapshot = a_snapshot(a_job(waited=OLD), FULL, limits=limits)
+    (verdict,) = plan(snapshot).job_categories
+    assert waiting_cause(verdict.reason).remedy == f"Raise `{setting}`."
