@@ -21,13 +21,15 @@ from autoscaler.new_folder import write_file
 if TYPE_CHECKING:
     from autoscaler.core.model.fleet import Bucket
     from autoscaler.core.policy import Policy
+    from autoscaler.simulation.market import Market
     from autoscaler.simulation.results import Document
     from autoscaler.simulation.run import Simulation
     from autoscaler.simulation.trial import Candidate, Conditions
     from autoscaler.simulation.workload import Workload
 
 TODAY = "today"
-_RULES = ("static", "one-per-job", "karpenter", "cloud-pipeline")
+_RULES = ("static", "one-per-job", "karpenter", "cloud-pipeline", "oracle")
+"""Those of `simulation.baselines`, which is imported when it is needed."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class _Options:
     """The options of the command, besides what is tried and on what."""
 
     catalog: Path | None
+    market: Path | None
     most: int | None
     boot: float
     join: float
@@ -58,9 +61,14 @@ class _Options:
     show_default=True,
     help="What to try, separated by commas: 'today' (these settings), a settings file, NAME=VALUE (today with one "
     "setting changed; several with '+'), or a rule to compare with: static:N, static:N:TYPE, one-per-job, karpenter, "
-    "cloud-pipeline.",
+    "cloud-pipeline, oracle.",
 )
 @click.option("--catalog", type=click.Path(path_type=Path, dir_okay=False), help="A catalogue file with prices.")
+@click.option(
+    "--market",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A TOML file with prices over time, shortages, quotas and spot interruptions.",
+)
 @click.option("--jobs", "most", type=click.IntRange(min=1), help="Only the first so many jobs.")
 @click.option("--boot", type=Duration(), default="120s", show_default=True, help="From an order to a running machine.")
 @click.option("--join", type=Duration(), default="10s", show_default=True, help="From then to its first load report.")
@@ -134,12 +142,15 @@ def _conditions(options: _Options) -> Conditions:
     from autoscaler.providers.catalog import load_catalog
     from autoscaler.simulation.cell import CellConfiguration
     from autoscaler.simulation.cloud import Billing, Delays
+    from autoscaler.simulation.market import STILL, read_market
     from autoscaler.simulation.trial import Conditions
 
     if options.schedule_interval <= 0 or options.billing_step <= 0:
         raise SettingsError("--schedule-interval and --billing-step must be more than 0 s")
+    buckets = load_catalog(options.catalog).buckets()
+    types = [bucket.type.name for bucket in buckets]
     return Conditions(
-        load_catalog(options.catalog).buckets(),
+        buckets,
         CellConfiguration(
             schedule_interval=options.schedule_interval,
             fixed_order=options.fixed_order,
@@ -147,6 +158,7 @@ def _conditions(options: _Options) -> Conditions:
         ),
         Delays(options.boot, options.join, spread=options.spread, failing=options.failing),
         Billing(options.billing_minimum, options.billing_step),
+        market=STILL if options.market is None else read_market(options.market, types),
         seed=options.seed,
     )
 
@@ -157,10 +169,27 @@ def _assumed(conditions: Conditions) -> list[str]:
     return [
         f"Machines boot in {delays.boot:g} s and report {delays.join:g} s after they were enrolled"
         + (f", spread {delays.spread:g}" if delays.spread else "")
-        + (f"; {delays.failing:.1%} never boot." if delays.failing else "; none fails, and the cloud is never full."),
+        + (f"; {delays.failing:.1%} never boot." if delays.failing else "; none fails."),
+        *_assumed_of_market(conditions.market),
         f"The scheduler runs within 1 s of a submission or an end, makes no reservations, and fills hosts {order}.",
-        "Prices are those of the catalogue; disks, traffic and the master cost nothing here.",
+        "Prices are those of the catalogue"
+        + (", and those of --market" if conditions.market.prices else "")
+        + "; disks, traffic and the master cost nothing here.",
     ]
+
+
+def _assumed_of_market(market: Market) -> list[str]:
+    said = []
+    if market.limits:
+        said.append(f"{len(market.limits)} shortages and quotas of --market hold; else the cloud is never full.")
+    else:
+        said.append("The cloud is never full.")
+    if market.interruptions_per_hour:
+        said.append(
+            f"Of spot machines {market.interruptions_per_hour:g} an hour are taken back, {market.notice:g} s after a "
+            "notice; every task may run again, from its beginning."
+        )
+    return said
 
 
 def _candidate(invocation: Invocation, name: str) -> Candidate:

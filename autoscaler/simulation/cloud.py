@@ -1,4 +1,6 @@
-"""A cloud in memory: it lists offers, boots machines after a delay, fails some, and bills what was used."""
+"""A cloud in memory: it lists offers, boots machines after a delay, fails some, runs short, takes spot machines back,
+and bills what was used.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,19 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from autoscaler.core.model.fleet import Bucket, Fleet, MachineState, Order, OrderState, Worker
+from autoscaler.core.model.fleet import (
+    Bucket,
+    Ending,
+    Fleet,
+    Interruption,
+    LaunchFailure,
+    MachineState,
+    Order,
+    OrderState,
+    PriceType,
+    Worker,
+)
+from autoscaler.simulation.market import HOUR, STILL, Market
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +58,12 @@ class Machine:
     created: float
     boots: float | None
     """When it is up; None: never."""
+    listed_price: float | None = None
+    """Its price an hour in the catalogue."""
+    taken: float | None = None
+    """When the cloud takes it back; None: never."""
+    noticed: bool = False
+    """Whether the cloud has said so."""
     ending: float | None = None
     """When its end was ordered."""
     ended: float | None = None
@@ -53,10 +73,21 @@ class Cloud:
     """Machines by id. `epoch` is the Unix time of second 0."""
 
     def __init__(
-        self, buckets: Sequence[Bucket], delays: Delays, billing: Billing, epoch: float, chance: random.Random
+        self,
+        buckets: Sequence[Bucket],
+        delays: Delays,
+        billing: Billing,
+        epoch: float,
+        chance: random.Random,
+        market: Market = STILL,
     ) -> None:
-        self.buckets = tuple(buckets)
-        self.delays, self.billing, self.epoch = delays, billing, epoch
+        self._listed = tuple(buckets)
+        self.delays, self.billing, self.epoch, self.market = delays, billing, epoch, market
+        self.buckets = self._priced(0.0)
+        """All offers, at the prices of now."""
+        self.failures: list[LaunchFailure] = []
+        self.shortfalls = 0
+        """Machines that were ordered and could not be had."""
         self._chance = chance
         self.machines: dict[str, Machine] = {}
         """Those that are listed: terminated ones leave after a while."""
@@ -64,8 +95,11 @@ class Cloud:
         self._made = 0
 
     def launch(self, bucket: Bucket, count: int, node_array: str, now: float, **of_order: object) -> list[Machine]:
-        """Order machines; the cloud has room for all."""
-        made = [self._make(bucket, node_array, now) for _ in range(count)]
+        """Order machines. What cannot be had now is a failed launch, and fewer or none come."""
+        made = [self._make(bucket, node_array, now) for _ in range(self._possible(bucket, count, node_array, now))]
+        if not made:
+            return []
+        count = len(made)
         order_id = f"order-{self._made}"
         for machine in made:
             machine.worker = replace(machine.worker, order_id=order_id)
@@ -76,6 +110,38 @@ class Cloud:
         self._orders[order_id] = replace(order, **of_order)  # type: ignore[arg-type]
         return made
 
+    def _possible(self, bucket: Bucket, count: int, node_array: str, now: float) -> int:
+        """How many of so many can be had; a shortfall is kept as a failed launch."""
+        if not self.market.limits:
+            return count
+        rented = [(each.worker.type, each.worker.price_type) for each in self.machines.values() if each.ended is None]
+        room, limit = self.market.limit_of(bucket, rented, now)
+        if room is None or limit is None or room >= count:
+            return count
+        self.shortfalls += count - room
+        key = replace(bucket.key, node_array=bucket.key.node_array or node_array)
+        self.failures.append(LaunchFailure(key, self.epoch + now, limit.kind, limit.message))
+        return room
+
+    def _priced(self, now: float) -> tuple[Bucket, ...]:
+        return tuple(
+            replace(each, price_per_hour=self.market.price(each.key, each.price_per_hour, now)) for each in self._listed
+        )
+
+    def market_changes(self, now: float) -> None:
+        """Offers and machines cost what they cost from now on."""
+        self.buckets = self._priced(now)
+        prices = {each.key: each.price_per_hour for each in self.buckets}
+        for machine in self.machines.values():
+            key = replace(machine.worker.bucket, node_array="")
+            price = prices.get(key, machine.worker.price_per_hour)
+            if machine.ended is None and price != machine.worker.price_per_hour:
+                machine.worker = replace(machine.worker, price_per_hour=price)
+
+    def now_of(self, bucket: Bucket) -> Bucket:
+        """The same offer at the price of now."""
+        return next((each for each in self.buckets if each.key == bucket.key), bucket)
+
     def _make(self, bucket: Bucket, node_array: str, now: float) -> Machine:
         self._made += 1
         fails = self.delays.failing > 0 and self._chance.random() < self.delays.failing
@@ -84,6 +150,10 @@ class Cloud:
             zone=bucket.key.zone, price_type=bucket.key.price_type, price_per_hour=bucket.price_per_hour,
         )  # fmt: skip
         machine = Machine(worker, now, None if fails else now + self.draw(self.delays.boot))
+        listed = (each.price_per_hour for each in self._listed if each.key == bucket.key)
+        machine.listed_price = next(listed, bucket.price_per_hour)
+        if bucket.key.price_type is PriceType.SPOT and self.market.interruptions_per_hour:
+            machine.taken = now + self._chance.expovariate(self.market.interruptions_per_hour / HOUR)
         self.machines[worker.id] = machine
         return machine
 
@@ -110,6 +180,14 @@ class Cloud:
         machine.worker = replace(machine.worker, state=MachineState.STOPPING)
         return True
 
+    def take(self, machine: Machine, now: float) -> bool:
+        """The cloud takes it back; False: its end was ordered before."""
+        if machine.ending is not None:
+            return False
+        machine.ending = machine.ended = now
+        machine.worker = replace(machine.worker, state=MachineState.TERMINATED, ending=Ending.INTERRUPTED)
+        return True
+
     def end(self, machine: Machine, now: float) -> None:
         machine.ended = now
         machine.worker = replace(machine.worker, state=MachineState.TERMINATED)
@@ -123,10 +201,24 @@ class Cloud:
         until = now if machine.ending is None else machine.ending
         return self.billing.seconds(until - machine.created)
 
-    def fleet(self, now: float, grace: float) -> Fleet:
-        """What provider and journal report together. `grace`: for how long an order is kept, seconds."""
+    def cost(self, machine: Machine, now: float) -> float | None:
+        """What it cost until now, or until its end; None: a price is not known."""
+        until = machine.created + self.paid_seconds(machine, now)
+        return self.market.cost(machine.worker.bucket, machine.listed_price, machine.created, until)
+
+    def fleet(self, now: float, grace: float, failures_for: float = 0.0) -> Fleet:
+        """What provider and journal report together. `grace`: for how long an order is kept, `failures_for`: for how
+        long a failed launch is, seconds.
+        """
+        self.failures = [each for each in self.failures if each.at > self.epoch + now - failures_for]
         oldest = self.epoch + now - grace
         for order_id in [key for key, order in self._orders.items() if order.ordered_at < oldest]:
             del self._orders[order_id]
         workers = tuple(machine.worker for machine in self.machines.values())
-        return Fleet(workers, self.buckets, tuple(self._orders.values()))
+        notices = tuple(
+            Interruption(machine.worker.id, self.epoch + (machine.taken or 0.0), "terminate")
+            for machine in self.machines.values()
+            if machine.noticed and machine.ended is None
+        )
+        orders = tuple(self._orders.values())
+        return Fleet(workers, self.buckets, orders, tuple(self.failures), interruptions=notices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from autoscaler.report.wording import duration as words
 from autoscaler.simulation.results import Document
@@ -10,7 +10,7 @@ from autoscaler.simulation.results import Document
 
 def pareto_front(documents: Sequence[Document]) -> list[str]:
     """The policies that no other one beats in both price and mean wait, cheapest first."""
-    complete = [document for document in documents if document["complete"]]
+    complete = [document for document in documents if is_comparable(document)]
     front = [
         document["policy"]
         for document in complete
@@ -20,6 +20,36 @@ def pareto_front(documents: Sequence[Document]) -> list[str]:
     return sorted(front, key=lambda name: price[name])
 
 
+def is_comparable(document: Document) -> bool:
+    """Whether its figures say what it costs: it came to its end, and all its workers have a known price."""
+    return bool(document["complete"]) and not document["unpriced_workers"]
+
+
+def remarks(documents: Sequence[Document]) -> list[str]:
+    """What the figures of a policy do not show: that it did not end, or what its cloud refused and took."""
+    return [f"{document['policy']}: {said}" for document in documents for said in _remarks(document)]
+
+
+def _remarks(document: Document) -> Iterator[str]:
+    tasks, taken = document["tasks"], document["interrupted"]
+    if not document["complete"] and tasks["waiting"] and tasks["finished"] + tasks["waiting"] >= tasks["submitted"]:
+        yield (f"{tasks['waiting']:,} tasks never started: nothing that it may rent runs them, or a limit is reached.")
+    elif not document["complete"]:
+        yield f"stopped after {tasks['finished']:,} of {tasks['submitted']:,} submitted tasks."
+    if document["unpriced_workers"]:
+        yield (
+            f"{document['unpriced_workers']:,} workers have no known price, so it is not compared; name a catalogue "
+            "that has it with --catalog."
+        )
+    if document["not_to_be_had"]:
+        yield f"{document['not_to_be_had']:,} machines were ordered that the cloud did not have."
+    if taken["workers"] or taken["tasks_started_again"]:
+        yield (
+            f"the cloud took {taken['workers']:,} workers back; {taken['tasks_started_again']:,} tasks started again "
+            f"and lost {taken['core_hours_lost']:,.1f} core-hours."
+        )
+
+
 def _beats(one: Document, other: Document) -> bool:
     pairs = [(one["price"], other["price"]), (one["wait_s"]["mean"], other["wait_s"]["mean"])]
     return all(mine <= its for mine, its in pairs) and any(mine < its for mine, its in pairs)
@@ -27,7 +57,7 @@ def _beats(one: Document, other: Document) -> bool:
 
 def sentences(documents: Sequence[Document], assumptions: Sequence[str]) -> list[str]:
     """What an administrator can say of the comparison, and what it rests on. Empty if there is nothing to compare."""
-    complete = [document for document in documents if document["complete"]]
+    complete = [document for document in documents if is_comparable(document)]
     if len(complete) < 2:
         return []
     base, best = complete[0], min(complete[1:], key=lambda document: document["price"])

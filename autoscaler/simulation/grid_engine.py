@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from autoscaler.core.model.cluster import (
@@ -43,6 +44,8 @@ class GridEngine:
         """Tasks that have not ended, of jobs that others depend on or that have not ended."""
         self._arrays: dict[int, Pending] = {}
         self._details: dict[int, JobDetail] = {}
+        self._held: dict[str, Pending] = {}
+        """Rescheduled tasks on hold, by name."""
         self._hosts_made = 0
         self._added = 0
         self._static: tuple[Mapping[str, Queue], Mapping[str, tuple[str, ...]], frozenset[str]] | None = None
@@ -96,8 +99,72 @@ class GridEngine:
         if not self._unfinished[number]:
             del self._unfinished[number]
             self._arrays.pop(number, None)
+            self._details.pop(number, None)
             for job in self._dependent.pop(number, ()):
                 self._wait(job)
+
+    # -- jobs of machines that were lost -------------------------------------------------------------------------------
+
+    def runs_named(self, names: Iterable[str]) -> list[Run]:
+        """The running tasks of these names, as `12` or `12.3`; `12` means all tasks of an array."""
+        wanted = set(names)
+        found = (run for host in self.hosts.values() for run in host.runs)
+        return [run for run in dict.fromkeys(found) if run.name in wanted or str(run.job.number) in wanted]
+
+    def may_lose(self, name: str) -> None:
+        """A machine will be taken: what `qstat -j` shows of its jobs counts from now on. All may run again."""
+        host = self.hosts.get(name)
+        for run in () if host is None else host.runs:
+            number, at = run.job.number, self.epoch + self.now
+            self._details[number] = JobDetail(number, at, concurrency=run.job.concurrency, rerun=True, group="")
+
+    def lose(self, name: str) -> list[Run]:
+        """A machine is gone: nothing starts on its host any more, and its tasks make no progress. Returns those."""
+        host = self.hosts.get(name)
+        if host is None:
+            return []
+        self._changing(host)
+        host.lost = True
+        self.may_lose(name)
+        lost = [run for run in host.runs if run.lost_at is None]
+        for run in lost:
+            run.lost_at = self.now
+        return lost
+
+    def hold(self, names: Iterable[str]) -> None:
+        """`qhold` of running tasks: they wait on hold once they are rescheduled."""
+        for run in self.runs_named(names):
+            run.held = True
+            for host, _ in run.shares:
+                host.change()
+
+    def reschedule(self, names: Iterable[str]) -> None:
+        """`qmod -rj`: running tasks wait again, at their old place."""
+        for run in self.runs_named(names):
+            run.lost_at = self.now if run.lost_at is None else run.lost_at
+            for host, _ in run.shares:
+                self._changing(host)
+                host.drop(run, self._category(run.job).needs)
+            array = self._arrays.get(run.job.number)
+            if array is not None:
+                self._let_next(array)
+            pending = Pending(run.job, 1, run.task, again=True)
+            if run.held:
+                self._held[run.name] = pending
+            else:
+                self._let_wait(pending)
+
+    def release(self, names: Iterable[str]) -> None:
+        """`qrls`: rescheduled tasks on hold may start."""
+        for name in names:
+            pending = self._held.pop(name, None)
+            if pending is not None:
+                self._let_wait(pending)
+
+    def _let_wait(self, pending: Pending) -> None:
+        category = self._category(pending.job)
+        category.add(pending)
+        self._waiting[category.ask] = category
 
     def _let_next(self, pending: Pending) -> None:
         """`-tc`: a further task may start, as one has ended."""
@@ -118,7 +185,7 @@ class GridEngine:
         return started
 
     def _start(self, category: PendingCategory, pending: Pending, shares: Shares) -> None:
-        run = Run(pending.job, pending.next_task, self.now, shares)
+        run = Run(pending.job, pending.next_task, self.now, shares, again=pending.again)
         pending.left -= 1
         pending.running += 1
         pending.next_task += 1 if pending.next_task else 0
@@ -145,6 +212,11 @@ class GridEngine:
     @property
     def anything_waits(self) -> bool:
         return bool(self._waiting)
+
+    @property
+    def anything_on_hold(self) -> bool:
+        """Whether rescheduled tasks are on hold until their parts elsewhere have ended."""
+        return bool(self._held)
 
     @property
     def unfinished(self) -> bool:
@@ -199,7 +271,8 @@ class GridEngine:
         """One reading. Parts that did not change since the last one are the same objects."""
         queues, groups, names = self._configured()
         shown = (each.shown(self.epoch) for each in self._waiting.values())
-        categories: tuple[JobCategory, ...] = tuple(each for each in shown if each is not None)
+        held = (self._on_hold(name, pending) for name, pending in self._held.items())
+        categories: tuple[JobCategory, ...] = (*(each for each in shown if each is not None), *held)
         hosts: tuple[ExecutionHost, ...] = tuple(host.shown(self.epoch) for host in self.hosts.values())
         return Cluster(
             hosts=hosts,
@@ -212,6 +285,11 @@ class GridEngine:
             details=dict(self._details),
             schedule_interval=self.configuration.schedule_interval,
         )
+
+    def _on_hold(self, name: str, pending: Pending) -> JobCategory:
+        ask = replace(self._category(pending.job).ask, state="hqw")
+        task = name.partition(".")[2]
+        return JobCategory(ask, (pending.job.number,), (task,), (self.epoch + pending.job.submitted,), 1)
 
     def _configured(self) -> tuple[Mapping[str, Queue], Mapping[str, tuple[str, ...]], frozenset[str]]:
         if self._static is None:

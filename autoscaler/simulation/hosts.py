@@ -18,6 +18,17 @@ class Run:
     """0 for a job that is no array."""
     started: float
     shares: tuple[tuple[SimulatedHost, int], ...] = ()
+    again: bool = False
+    """Whether it ran before, on a machine that was lost."""
+    held: bool = False
+    """Whether it waits on hold once it is rescheduled (`qhold`)."""
+    lost_at: float | None = None
+    """When a machine that it runs on was lost: it makes no progress from then on."""
+
+    @property
+    def name(self) -> str:
+        """As commands name it: `12`, or `12.3` for a task."""
+        return f"{self.job.number}.{self.task}" if self.task else str(self.job.number)
 
     @property
     def ends(self) -> float:
@@ -38,6 +49,8 @@ class SimulatedHost:
     """Load values that its execd reports."""
     disabled: bool = False
     heard: bool = False
+    lost: bool = False
+    """Whether its machine is gone: nothing starts there, though qmaster may not know it yet."""
     used: int = 0
     taken: dict[str, float] = field(default_factory=dict)
     runs: dict[Run, int] = field(default_factory=dict)
@@ -48,7 +61,7 @@ class SimulatedHost:
 
     @property
     def takes_jobs(self) -> bool:
-        return self.heard and not self.disabled
+        return self.heard and not self.disabled and not self.lost
 
     @property
     def free(self) -> int:
@@ -83,7 +96,7 @@ class SimulatedHost:
             states = ("d" if self.disabled else "") + ("" if self.heard else "au")
             jobs = tuple(
                 HostJob(
-                    run.job.number, str(run.task) if run.task else "", "r", slots, run.job.owner,
+                    run.job.number, str(run.task) if run.task else "", "hr" if run.held else "r", slots, run.job.owner,
                     started=epoch + run.started, hard=run.job.hard, pe=run.job.pe or "",
                 )
                 for run, slots in self.runs.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from autoscaler.simulation.cloud import Cloud, Machine
@@ -58,6 +58,10 @@ class Measures:
         self.hours = Shares()
         self.money = Shares()
         self.price = 0.0
+        self.interrupted, self.restarted = 0, 0
+        """Machines that the cloud took back; tasks that started once more."""
+        self.lost_core_seconds = 0.0
+        """Of tasks on machines that were taken, until then."""
         self.unpriced = 0
         """Workers whose price is not known."""
         self.price_by_type: defaultdict[str, float] = defaultdict(float)
@@ -80,6 +84,9 @@ class Measures:
     # -- jobs ----------------------------------------------------------------------------------------------------------
 
     def starts(self, run: Run, now: float) -> None:
+        if run.again:
+            self.restarted += 1
+            return  # it has waited once
         job = run.job
         self.waits.append(now - job.submitted)
         self.runs.append(job.seconds)
@@ -92,6 +99,10 @@ class Measures:
         self.finished += 1
         self.last_end = max(self.last_end, now)
         self.busy_core_seconds += run.job.seconds * run.job.slots
+
+    def loses(self, runs: Iterable[Run], now: float) -> None:
+        """A machine ended with these tasks."""
+        self.lost_core_seconds += sum((now - run.started) * run.job.slots for run in runs)
 
     def _index(self, name: str) -> int:
         return self.names.setdefault(name, len(self.names))
@@ -140,16 +151,16 @@ class Measures:
         self.removed[kind] += 1
         self._removed_at[kind] = now
         self.removals_at.append((now, kind))
-        self._share(meter, cloud.paid_seconds(machine, now))
+        self._share(meter, cloud.paid_seconds(machine, now), cloud.cost(machine, now))
 
-    def _share(self, meter: _Meter, paid: float) -> None:
+    def _share(self, meter: _Meter, paid: float, cost: float | None) -> None:
         worker = meter.machine.worker
         slots = worker.type.vcpus
         rest = max(0.0, paid * slots - meter.busy - meter.stranded - meter.idle - meter.boot)
         parts = {"busy": meter.busy, "stranded": meter.stranded, "idle": meter.idle + rest, "boot": meter.boot}
-        if worker.price_per_hour is None:
+        if cost is None:
             self.unpriced += 1
-        price = (worker.price_per_hour or 0.0) * paid / HOUR
+        price = cost or 0.0
         self.price += price
         self.price_by_type[worker.type.name] += price
         whole = sum(parts.values()) or 1.0

@@ -9,7 +9,7 @@ import jinja2
 
 from autoscaler.report.wording import duration
 from autoscaler.simulation.charts import PARTS, over_time, price_and_wait, where_money_goes
-from autoscaler.simulation.comparison import pareto_front, sentences
+from autoscaler.simulation.comparison import pareto_front, remarks, sentences
 from autoscaler.simulation.results import Document
 
 _MEANINGS = {
@@ -29,6 +29,7 @@ def page_text(documents: Sequence[Document], assumptions: Sequence[str]) -> str:
         documents=documents,
         sentences=sentences(documents, assumptions),
         assumptions=assumptions,
+        remarks=remarks(documents),
         currency=documents[0]["currency"],
         front=pareto_front(documents) if len(documents) > 1 else [],
         parts=PARTS,

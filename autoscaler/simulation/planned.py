@@ -8,19 +8,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import assert_never
 
 from autoscaler.core.actions import (
     Action,
+    Annotate,
     AskGridEngine,
     Disable,
     Enable,
     Enrol,
-    JobAction,
+    Hold,
     Kill,
     Launch,
+    LaunchSet,
     Reimage,
+    Release,
     Remove,
+    Reschedule,
     Restart,
+    TellWaiting,
     Terminate,
 )
 from autoscaler.core.model.memory import Memory
@@ -44,12 +50,13 @@ class PlanDecider:
     def __init__(self, policy: Policy, decide: Decide = plan) -> None:
         self._policy, self._decide = policy, decide
         self._memory = Memory()
+        self._failures_for = max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
         self.actions: Counter[str] = Counter()
         """By kind."""
 
     def decide(self, run: Simulation) -> float | None:
         now = run.cloud.epoch + run.now
-        fleet = run.cloud.fleet(run.now, self._policy.order_grace)
+        fleet = run.cloud.fleet(run.now, self._policy.order_grace, self._failures_for)
         snapshot = Snapshot(run.engine.cluster(), fleet, Overrides(), self._memory, self._policy, now)
         made = self._decide(snapshot)
         self._memory = made.memory
@@ -86,28 +93,54 @@ class PlanDecider:
                 machine = run.cloud.machines.get(action.worker_id)
                 if machine is not None:
                     run.terminate(machine)
+            case Reschedule():
+                run.put_back(action.jobs)
+            case Hold():
+                run.engine.hold(action.jobs)
+            case Release():
+                run.release(action.jobs)
             case Restart() | Reimage() | AskGridEngine() | Kill():
                 pass  # nobody asks for the first two here; jobs that can never run are reported by their number
+            case Annotate() | TellWaiting():
+                pass  # contexts of jobs change nothing here
             case _:
-                _is_of_job(action)
+                assert_never(action)
 
     def _launch(self, launch: Launch, run: Simulation) -> None:
-        """The first set: this cloud has room for all."""
+        """Set by set until one gives a machine, as the service does."""
+        for candidate in launch.candidates:
+            machines = self._launch_set(candidate, launch, run)
+            if machines:
+                run.order(machines)
+                return
+
+    @staticmethod
+    def _launch_set(candidate: LaunchSet, launch: Launch, run: Simulation) -> list[Machine]:
         machines: list[Machine] = []
-        for offer in launch.candidates[0].offers:
-            machines += run.cloud.launch(
-                offer.buckets[0], offer.count, launch.node_array, run.now,
-                for_requests=launch.for_requests, assignment=launch.assignment, group_id=launch.group_id,
-            )  # fmt: skip
-        run.order(machines)
+        for offer in candidate.offers:
+            left = offer.count
+            for bucket in offer.buckets:
+                made = run.cloud.launch(
+                    bucket, left, launch.node_array, run.now,
+                    for_requests=launch.for_requests, assignment=launch.assignment, group_id=launch.group_id,
+                )  # fmt: skip
+                machines += made
+                left -= len(made)
+                if not left:
+                    break
+        return machines
 
 
 def _on_the_way(run: Simulation) -> bool:
     hosts = run.engine.hosts
-    return any(
-        machine.worker.name not in hosts or not hosts[machine.worker.name].takes_jobs
-        for machine in run.cloud.machines.values()
-        if machine.ended is None
+    return (
+        any(
+            machine.worker.name not in hosts or not hosts[machine.worker.name].takes_jobs
+            for machine in run.cloud.machines.values()
+            if machine.ended is None
+        )
+        or run.engine.anything_on_hold
+        or any(host.lost for host in hosts.values())
     )
 
 
@@ -115,7 +148,3 @@ def _values(run: Simulation, worker_id: str) -> dict[str, str]:
     """Load values that an execd of such a machine reports."""
     kind = run.cloud.machines[worker_id].worker.type
     return {"arch": kind.arch, "num_proc": str(kind.vcpus), "mem_total": f"{kind.memory / 1024**3:.3f}G"}
-
-
-def _is_of_job(action: JobAction) -> None:
-    """Contexts and holds of jobs change nothing in a simulation."""

@@ -9,13 +9,15 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autoscaler.core.model.fleet import Bucket, MachineState
+from autoscaler.core.model.fleet import Bucket, BucketKey, MachineState
 from autoscaler.simulation.cloud import Machine
 from autoscaler.simulation.run import Simulation
-from autoscaler.simulation.workload import SPREAD, WorkloadError
+from autoscaler.simulation.workload import SPREAD
 
 BATCH = 10.0
 """Seconds between two decisions of a rule."""
+TRIED_AGAIN = 180.0
+"""Seconds for which an offer that could not be had is left out by rules that try others."""
 
 
 class Room:
@@ -52,10 +54,19 @@ class Rule:
     """On-demand offers that may be rented, any order."""
     max_workers: int
     idle_timeout: float = 30.0
+    tries_others: bool = True
+    """Whether it takes another offer where one cannot be had."""
     _idle_since: dict[str, float] = field(default_factory=dict)
+    _all: Sequence[Bucket] = ()
+    _short_until: dict[BucketKey, float] = field(default_factory=dict)
+    """Offers that could not be had a moment ago."""
 
     def decide(self, run: Simulation) -> float | None:
-        if not self._join(run):  # else the scheduler has not seen the new room yet
+        self._all = self._all or self.offers
+        offers = [run.cloud.now_of(offer) for offer in self._all]
+        self.offers = [offer for offer in offers if self._short_until.get(offer.key, 0.0) <= run.now]
+        self._forget_lost(run)
+        if not self._join(run) and self.offers:  # else the scheduler has not seen the new room yet
             self.launch(run)
         due = self.leave(run)
         if run.engine.anything_waits:
@@ -81,6 +92,13 @@ class Rule:
             else:
                 due = min(due, max(since + self.idle_timeout, run.now + BATCH))
         return None if due == float("inf") else due
+
+    @staticmethod
+    def _forget_lost(run: Simulation) -> None:
+        """Machines that their cloud took: their tasks wait again, and their hosts go, as soon as that is seen."""
+        for host in [each for each in run.engine.hosts.values() if each.lost]:
+            run.put_back([each.name for each in host.runs])
+            run.remove(host.name)
 
     def _join(self, run: Simulation) -> bool:
         """Take the next step of each machine on its way in; returns whether one was put into service."""
@@ -111,20 +129,29 @@ class Rule:
 
     def order(self, run: Simulation, offer: Bucket, count: int) -> None:
         room = self.max_workers - len(self.rented(run))
-        if min(count, room) > 0:
-            run.order(run.cloud.launch(offer, min(count, room), "execute", run.now))
+        wanted = min(count, room)
+        if wanted <= 0:
+            return
+        made = run.cloud.launch(offer, wanted, "execute", run.now)
+        if len(made) < wanted and self.tries_others:
+            self._short_until[offer.key] = run.now + TRIED_AGAIN
+        run.order(made)
 
     @staticmethod
     def room(run: Simulation) -> Room:
         """Free slots of each host in service, and all slots of each machine on its way."""
+        free = [host.free for host in run.engine.hosts.values() if not host.disabled]
+        return Room([*free, *Rule.booting(run)])
+
+    @staticmethod
+    def booting(run: Simulation) -> list[int]:
+        """The slots of each machine on its way."""
         names = run.engine.hosts
-        free = [host.free for host in names.values() if not host.disabled]
-        booting = [
+        return [
             machine.worker.type.vcpus
             for machine in Rule.rented(run)
             if machine.worker.name not in names or names[machine.worker.name].disabled
         ]
-        return Room([*free, *booting])
 
     def cheapest(self, slots: int) -> Bucket:
         """The cheapest offer with so many slots, else the largest."""
@@ -150,18 +177,18 @@ def waiting_tasks(run: Simulation) -> Iterator[tuple[int, bool]]:
 class Static(Rule):
     """A fixed number of workers from the first job to the end of the last."""
 
+    tries_others: bool = False
     count: int = 1
     offer: Bucket | None = None
-    _ordered: bool = False
 
     def launch(self, run: Simulation) -> None:
-        if not self._ordered and self.offer is not None:
-            self._ordered = True
-            self.order(run, self.offer, self.count)
+        missing = self.count - len(self.rented(run))
+        if missing > 0 and not run.over and self.offer is not None:
+            self.order(run, run.cloud.now_of(self.offer), missing)
 
     def leave(self, run: Simulation) -> float | None:
         if not run.over:
-            return None
+            return None if len(self.rented(run)) >= self.count else run.now + BATCH
         for machine in self.rented(run):
             run.remove(machine.worker.name or "")
             run.terminate(machine)
@@ -218,6 +245,7 @@ class CloudPipeline(Rule):
     largest. Workers leave, one at a time, once no job has waited for the scale-down timeout.
     """
 
+    tries_others: bool = False
     hybrid: bool = False
     scale_up_timeout: float = 30.0
     scale_down_timeout: float = 30.0
@@ -257,33 +285,3 @@ class CloudPipeline(Rule):
         run.remove(idle[0].worker.name or "")
         run.terminate(idle[0])
         return run.now + BATCH if len(idle) > 1 else None
-
-
-def rule_of(name: str, offers: Sequence[Bucket], max_workers: int, own_type: str, *, hybrid: bool) -> Rule:
-    """The rule of this name: `static:N`, `static:N:TYPE`, `one-per-job`, `karpenter`, `cloud-pipeline`. `own_type`: the
-    configured instance type. Raises WorkloadError.
-    """
-    kind, *rest = name.split(":")
-    by_name = {offer.type.name: offer for offer in offers}
-    own = by_name.get(own_type) or next(iter(offers))
-    if kind == "static":
-        return _static(name, rest, offers, by_name, own)
-    if kind == "one-per-job":
-        return OnePerJob(offers, max_workers)
-    if kind == "karpenter":
-        return OneNodeForTheBatch(offers, max_workers)
-    if kind == "cloud-pipeline":
-        ordered = [own, *(offer for offer in offers if offer is not own)]
-        return CloudPipeline(ordered, max_workers, hybrid=hybrid)
-    raise WorkloadError(f"there is no rule {name!r}: static:N, static:N:TYPE, one-per-job, karpenter, cloud-pipeline")
-
-
-def _static(
-    name: str, rest: Sequence[str], offers: Sequence[Bucket], by_name: Mapping[str, Bucket], own: Bucket
-) -> Static:
-    if not rest or not rest[0].isdecimal() or len(rest) > 2:
-        raise WorkloadError(f"{name!r}: write static:N or static:N:TYPE, as static:4:m5.2xlarge")
-    if len(rest) == 2 and rest[1] not in by_name:
-        raise WorkloadError(f"{name!r}: no offer of type {rest[1]}; these are allowed: {', '.join(sorted(by_name))}")
-    offer = by_name[rest[1]] if len(rest) == 2 else own
-    return Static(offers, int(rest[0]), count=int(rest[0]), offer=offer)

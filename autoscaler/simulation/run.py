@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol
@@ -21,6 +21,8 @@ from autoscaler.simulation.hosts import Run
 from autoscaler.simulation.measures import Measures
 from autoscaler.simulation.workload import Workload, WorkloadJob
 
+MAX_UNHEARD = 300.0
+"""Seconds without a load report after which qmaster takes a host for silent (Grid Engine's default)."""
 LISTED_AFTER_END = 60.0
 """Seconds for which a terminated machine is still listed."""
 STUCK_AFTER = 2 * 86_400.0
@@ -33,13 +35,17 @@ class Kind(IntEnum):
     """What happens, in the order in which events of one second happen."""
 
     END = 0
-    BOOT = 1
-    REPORT = 2
-    GONE = 3
-    FORGET = 4
-    SUBMIT = 5
-    SCHEDULE = 6
-    PASS = 7
+    MARKET = 1
+    BOOT = 2
+    REPORT = 3
+    NOTICE = 4
+    TAKEN = 5
+    SILENT = 6
+    GONE = 7
+    FORGET = 8
+    SUBMIT = 9
+    SCHEDULE = 10
+    PASS = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +113,14 @@ class Simulation:
         """
         jobs = iter(self.workload)
         self._submit_next(jobs)
+        for moment in self.cloud.market.moments:
+            self._at(moment, Kind.MARKET)
         self._pass_at(0.0)
         while self._events and not self.stopped and self.now < until:
             at, kind, _, what = heapq.heappop(self._events)
             if at > self.now:
                 self.now = self.engine.now = at
-            if kind != Kind.PASS:
+            if kind not in (Kind.PASS, Kind.MARKET):
                 self._last_event = self.now
             elif self.now - self._last_event > STUCK_AFTER:
                 self.now = self._last_event  # what followed would not have been waited for
@@ -142,6 +150,16 @@ class Simulation:
                 self._boot(what)
             case Kind.REPORT:
                 self._report(what)
+            case Kind.MARKET:
+                self.cloud.market_changes(self.now)
+                self._change(self.pace.polling_delay)
+            case Kind.NOTICE:
+                self._notice(what)
+            case Kind.TAKEN:
+                self._taken(what)
+            case Kind.SILENT:
+                self.engine.change(what, heard=False)
+                self._change(self.pace.polling_delay)
             case Kind.GONE:
                 self._gone(what)
             case Kind.FORGET:
@@ -191,6 +209,8 @@ class Simulation:
         self._at(run.ends, Kind.END, run)
 
     def _end(self, run: Run) -> None:
+        if run.lost_at is not None:
+            return
         self.engine.end(run)
         self.measures.ends(run, self.now)
         self._schedule_soon()
@@ -204,6 +224,9 @@ class Simulation:
             self.measures.launches(machine, self.now)
             if machine.boots is not None:
                 self._at(machine.boots, Kind.BOOT, machine)
+            if machine.taken is not None:
+                self._at(max(self.now, machine.taken - self.cloud.market.notice), Kind.NOTICE, machine)
+                self._at(machine.taken, Kind.TAKEN, machine)
 
     def _boot(self, machine: Machine) -> None:
         if self.cloud.boot(machine):
@@ -233,8 +256,41 @@ class Simulation:
         """Order a machine's end."""
         host = self.engine.hosts.get(machine.worker.name or "")
         if self.cloud.terminate(machine, self.now):
+            self.measures.loses(self.engine.lose(machine.worker.name or ""), self.now)
             self.measures.ends_worker(machine, host, self.now, self.cloud)
             self._at(self.now + self.cloud.draw(self.cloud.delays.end), Kind.GONE, machine)
+
+    def _notice(self, machine: Machine) -> None:
+        """The cloud says that it will take a machine."""
+        if machine.ending is None:
+            machine.noticed = True
+            self.measures.interrupted += 1
+            self.engine.may_lose(machine.worker.name or "")
+            self._change(self.pace.reaction)
+
+    def _taken(self, machine: Machine) -> None:
+        """The cloud takes a machine: what ran there has to run again."""
+        name = machine.worker.name or ""
+        host = self.engine.hosts.get(name)
+        if not self.cloud.take(machine, self.now):
+            return
+        lost = self.engine.lose(name)
+        self.measures.loses(lost, self.now)
+        self.measures.ends_worker(machine, host, self.now, self.cloud)
+        if host is not None:
+            self._at(self.now + MAX_UNHEARD, Kind.SILENT, name)
+        self._at(self.now + LISTED_AFTER_END, Kind.FORGET, machine)
+        self._change(self.pace.reaction)
+
+    def put_back(self, names: Iterable[str]) -> None:
+        """Let running tasks wait again."""
+        self.engine.reschedule(names)
+        self._schedule_soon()
+
+    def release(self, names: Iterable[str]) -> None:
+        """Let rescheduled tasks on hold start."""
+        self.engine.release(names)
+        self._schedule_soon()
 
     def _gone(self, machine: Machine) -> None:
         self.cloud.end(machine, self.now)

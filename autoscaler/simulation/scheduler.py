@@ -30,6 +30,8 @@ class Pending:
     next_task: int
     """0 for a job that is no array."""
     running: int = 0
+    again: bool = False
+    """Whether it ran before, on a machine that was lost."""
 
     @property
     def key(self) -> tuple[float, float, int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from autoscaler.report.blocks import Block
 from autoscaler.report.wording import duration as words
-from autoscaler.simulation.comparison import pareto_front, sentences
+from autoscaler.simulation.comparison import pareto_front, remarks, sentences
 from autoscaler.simulation.results import Document
 
 _HEADS = (
@@ -27,7 +27,7 @@ def comparison_blocks(documents: Sequence[Document], assumptions: Sequence[str])
     ]
     if len(documents) > 1:
         notes.append("* no other policy here is both cheaper and faster.")
-    notes += [_incomplete(document) for document in documents if not document["complete"]]
+    notes += remarks(documents)
     yield Block("", _HEADS, rows, notes)
     said = sentences(documents, assumptions)
     if said:
@@ -40,7 +40,7 @@ def _row(document: Document, *, starred: bool) -> list[str]:
     ratio = document["price_ratio"]
     return [
         f"{document['policy']}{' *' if starred else ''}",
-        f"{document['price']:,.2f}",
+        f"{document['price']:,.2f}{'?' if document['unpriced_workers'] else ''}",
         "" if ratio is None else f"{ratio:.3f}",
         words(wait["mean"]),
         words(wait["median"]),
@@ -53,20 +53,11 @@ def _row(document: Document, *, starred: bool) -> list[str]:
     ]
 
 
-def _incomplete(document: Document) -> str:
-    tasks = document["tasks"]
-    if tasks["waiting"] and tasks["finished"] + tasks["waiting"] >= tasks["submitted"]:
-        return (
-            f"{document['policy']}: {tasks['waiting']:,} tasks never started: nothing that it may rent runs them, or a "
-            "limit is reached."
-        )
-    return f"{document['policy']}: stopped after {tasks['finished']:,} of {tasks['submitted']:,} submitted tasks."
-
-
 _COLUMNS = (
     "policy", "complete", "price", "currency", "price_ratio", "mean_wait_s", "median_wait_s", "p95_wait_s",
     "bounded_slowdown", "makespan_s", "busy_core_hours", "stranded_core_hours", "idle_core_hours", "boot_core_hours",
-    "launches", "removals", "launched_again", "passes", "skipped", "cpu_s",
+    "launches", "removals", "launched_again", "unpriced_workers", "not_to_be_had", "interrupted_workers",
+    "tasks_started_again", "core_hours_lost", "passes", "skipped", "cpu_s",
 )  # fmt: skip
 
 
@@ -84,6 +75,7 @@ def csv_text(documents: Iterable[Document]) -> str:
                 document["bounded_slowdown"]["mean"], document["makespan_s"],
                 *(hours[name] for name in ("busy", "stranded", "idle", "boot")),
                 document["launches"], document["removals"], document["launched_again"],
+                document["unpriced_workers"], document["not_to_be_had"], *document["interrupted"].values(),
                 document["passes"]["made"], document["passes"]["skipped"], round(document["cpu_s"]["passes"], 3),
             ]
         )  # fmt: skip

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.policy import PACK_OFF, CircuitBreaker, DeadlockAnswer, NodeArrayPolicy, Policy
+from autoscaler.simulation.baselines import rule_of
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.cloud import Billing, Cloud, Delays
+from autoscaler.simulation.market import STILL, Market
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.results import Document, document_of
-from autoscaler.simulation.rules import rule_of
 from autoscaler.simulation.run import EPOCH, Decider, Pace, Simulation
 from autoscaler.simulation.workload import Workload, WorkloadError
 
@@ -30,6 +31,7 @@ class Conditions:
     delays: Delays = field(default_factory=Delays)
     billing: Billing = field(default_factory=Billing)
     pace: Pace = field(default_factory=Pace)
+    market: Market = STILL
     seed: int = 1
 
 
@@ -79,7 +81,7 @@ def try_policy(
     offers = allowed_offers(policy, conditions.buckets)
     chance = random.Random(conditions.seed)
     epoch = workload.started_at or EPOCH
-    cloud = Cloud(offers, conditions.delays, conditions.billing, epoch, chance)
+    cloud = Cloud(offers, conditions.delays, conditions.billing, epoch, chance, conditions.market)
     simulation = Simulation(
         workload,
         _fresh(conditions.cell, policy),

@@ -12,6 +12,7 @@ from autoscaler.providers.catalog import load_catalog
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.cloud import Billing, Cloud, Delays
 from autoscaler.simulation.generated import Generated, generate
+from autoscaler.simulation.market import STILL, Market
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.run import EPOCH, Decider, Pace, Simulation
 from autoscaler.simulation.trial import allowed_offers, simulated
@@ -50,6 +51,8 @@ def a_simulation(
     delays: Delays | None = None,
     pace: Pace | None = None,
     decider: Decider | None = None,
+    market: Market = STILL,
+    price_type: PriceType = PriceType.ON_DEMAND,
     seed: int = 1,
 ) -> Simulation:
     """A simulation that has not begun."""
@@ -57,7 +60,8 @@ def a_simulation(
 
     workload = jobs if isinstance(jobs, Workload) else Workload("test", list(jobs))
     used = simulated(policy)
-    cloud = Cloud(allowed_offers(used, buckets()), delays or Delays(), Billing(), EPOCH, random.Random(seed))
+    offers = allowed_offers(used, load_catalog().buckets((price_type,)))
+    cloud = Cloud(offers, delays or Delays(), Billing(), EPOCH, random.Random(seed), market)
     return Simulation(workload, cell or CellConfiguration(), cloud, decider or PlanDecider(used), pace or Pace())
 
 

@@ -65,6 +65,29 @@ def test_csv_has_a_line_for_each_policy(capsys: pytest.CaptureFixture[str]) -> N
     assert [row.split(",")[0] for row in rows] == ["today", "karpenter"]
 
 
+def test_what_has_no_known_price_is_not_called_cheap(capsys: pytest.CaptureFixture[str]) -> None:
+    unpriced = "CP_CAP_AUTOSCALE_PRICE_TYPE=spot"
+    assert main(["simulate", "generated:30:2", "--compare", f"today,{unpriced}"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(rf"{unpriced} +0\.00\?", out)
+    assert f"{unpriced}: " in out
+    assert "workers have no known price" in out
+    assert "would have cost" not in out
+
+
+def test_a_market_is_played_and_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    market, page = tmp_path / "market.toml", tmp_path / "page.html"
+    market.write_text("[[shortage]]\ntype = 'm5.large'\n[[shortage]]\ntype = 'm5.xlarge'\n")
+    assert main(["simulate", "generated:30:2", "--market", str(market), "--page", str(page)]) == 0
+    out = capsys.readouterr().out
+    assert "machines were ordered that the cloud did not have" in out
+    assert "machines were ordered that the cloud did not have" in page.read_text()
+    assert "2 shortages and quotas of --market hold" in out
+    market.write_text("[[quota]]\nfamily = 'm5'\n")
+    assert main(["simulate", "generated:30:2", "--market", str(market)]) == 2
+    assert f"{market}, quota 1: it needs machines or vcpus" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     (

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from autoscaler.core.policy import Policy
+from autoscaler.simulation.baselines import rule_of
 from autoscaler.simulation.measures import Measures
-from autoscaler.simulation.rules import rule_of
 from autoscaler.simulation.run import Simulation
 from autoscaler.simulation.trial import allowed_offers
 from autoscaler.simulation.workload import LOCAL, SPREAD, WorkloadError, WorkloadJob
