@@ -15,7 +15,7 @@ from autoscaler.store.database import Migration, Table
 KEPT_FOR = 3600.0
 """Seconds after which no plan uses a finding."""
 MOST_FAILURES = 50
-"""The number kept of one host."""
+"""The number kept of one host and owner."""
 
 TABLES: Migration = (
     """
@@ -112,9 +112,9 @@ class StartTable(Table):
     def _fail(self, failure: JobFailure) -> None:
         self._database.add("job_failures", encoding.plain(failure))
         self._database.execute(
-            "DELETE FROM job_failures WHERE host = ? AND id NOT IN "
-            "(SELECT id FROM job_failures WHERE host = ? ORDER BY id DESC LIMIT ?)",
-            (failure.host, failure.host, MOST_FAILURES),
+            "DELETE FROM job_failures WHERE host = ? AND owner = ? AND id NOT IN "
+            "(SELECT id FROM job_failures WHERE host = ? AND owner = ? ORDER BY id DESC LIMIT ?)",
+            (failure.host, failure.owner, failure.host, failure.owner, MOST_FAILURES),
         )
 
     def _succeed(self, success: JobSuccess) -> None:

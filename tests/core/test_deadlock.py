@@ -20,6 +20,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.policy import CircuitBreaker, DeadlockAnswer, Limits
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.unsatisfiable.deadlock import ANNOTATED
 from autoscaler.engine.record import read_record
 from autoscaler.report.wording import text
 from tests.cases.whole import whole
@@ -715,6 +716,15 @@ def test_the_annotation_is_replaced_when_the_job_becomes_satisfiable() -> None:
     made = history.observe(1)
     annotations = [(action.jobs, action.reason.code) for action in made.actions if isinstance(action, Annotate)]
     assert (annotations, made.memory.unsatisfiable_jobs) == ([(("1",), Code.SATISFIABLE_AGAIN)], {})
+
+
+def test_the_annotations_of_one_owner_that_no_longer_hold_delay_none_of_another() -> None:
+    history = a_history(jobs(ANNOTATED, slots=64, owner="eve", waited=900.0), a_job(999, slots=64, owner="ann"))
+    for _ in range(3):
+        history.observe(1)
+    history.job_categories(jobs(ANNOTATED, slots=1, owner="eve", waited=900.0), a_job(999, slots=1, owner="ann"))
+    annotated = [job for each in history.observe(1).actions if isinstance(each, Annotate) for job in each.jobs]
+    assert (len(annotated), "999" in annotated) == (ANNOTATED, True)
 
 
 def test_nothing_is_proven_while_an_object_is_set_aside() -> None:

@@ -314,6 +314,12 @@ def test_a_lost_job_beyond_the_lookup_limit_is_looked_up_in_the_next_pass() -> N
     assert (first.memory.lookups, second.memory.lookups, of(second, Reschedule)) == ((11, 12), (13,), [])
 
 
+def test_lost_jobs_of_one_owner_without_an_answer_leave_room_for_those_of_others() -> None:
+    jobs = (*(HostJob(number, "", "r", 1, "eve") for number in range(11, 21)), HostJob(90, "", "r", 1, "ann"))
+    made = plan(replace(seen(lost(*jobs)), policy=replace(seen().policy, detail_lookups=2)))
+    assert made.memory.lookups == (11, 90)
+
+
 @pytest.mark.parametrize(
     ("detail", "rerun", "forced"), ((YES, False, False), (BY_QUEUE, True, False), (CHECKPOINTING, False, True))
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,13 @@ def test_the_newest_failures_of_a_host_are_kept(store: Store) -> None:
     store.starts.add([a_failure(0, "w2"), *(a_failure(job) for job in range(MOST_FAILURES + 5))], 1)
     jobs = [failure.job for failure in store.findings(NOW).failures]
     assert jobs == [0, *range(5, MOST_FAILURES + 5)]
+
+
+def test_the_failures_of_one_owner_push_out_none_of_another(store: Store) -> None:
+    """A worker on which jobs of several owners fail is quarantined for that."""
+    of_eve = [replace(a_failure(job), owner="eve") for job in range(1, MOST_FAILURES + 5)]
+    store.starts.add([a_failure(0), *of_eve], 1)
+    assert {failure.owner for failure in store.findings(NOW).failures} == {"ann", "eve"}
 
 
 def test_old_findings_are_ignored_and_forgotten(store: Store) -> None:

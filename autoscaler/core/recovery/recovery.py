@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from autoscaler.core.actions import Release
+from autoscaler.core.demand.owners import in_turn
 from autoscaler.core.model.cluster import Cluster, JobDetail
 from autoscaler.core.model.memory import HeldJob, Memory
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -82,15 +84,17 @@ def _jobs_matter(worker: WorkerState) -> bool:
 def to_ask(observed: ObservedWorkers, context: RecoveryContext) -> tuple[int, ...]:
     """Jobs on workers that may be lost, if it is not known yet whether they may start again.
 
-    No more than one observation can ask about: for a job beyond that, the missing answer proves nothing.
+    No more than one observation can ask about, of each owner in turn: for a job beyond that, the missing answer proves
+    nothing, and there may never be one about those of another.
     """
     jobs = {
-        job.number
+        (job.number, job.owner)
         for worker in observed.known
         if _jobs_matter(worker) and worker.host is not None
         for job in worker.host.jobs
     }
-    return tuple(sorted(jobs - context.where.details.keys())[: context.policy.detail_lookups])
+    unknown = ((owner, job) for job, owner in sorted(jobs) if job not in context.where.details)
+    return tuple(islice(in_turn(unknown), context.policy.detail_lookups))
 
 
 def details_to_keep(observed: ObservedWorkers, context: RecoveryContext) -> Mapping[int, JobDetail]:

@@ -382,7 +382,8 @@ class _Ledger:
             return
         now, notes = self._context.now, self._context.notes
         reported = {job for job in reported if is_written(notes[job], now) is (notes[job].write_at is None)}
-        found = list(dict.fromkeys(job for part in possible for job in part.jobs if job in reported))[:ANNOTATED]
+        theirs = [(self._context.owner(part.ask), job) for part in possible for job in part.jobs if job in reported]
+        found = list(islice(dict.fromkeys(in_turn(theirs)), ANNOTATED))
         self._withdrawn = frozenset(found)
         if found:
             self._actions.append(Annotate(tuple(map(str, found)), because(Code.SATISFIABLE_AGAIN)))
