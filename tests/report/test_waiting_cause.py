@@ -163,6 +163,12 @@ SITUATIONS: Mapping[str, tuple[Snapshot, Code]] = {
     "young": (a_snapshot(a_job(waited=5.0)), Code.NOT_EXPIRED),
     "free host": (a_snapshot(a_job(waited=5.0), a_host()), Code.FITS),
     "paused": (a_snapshot(a_job(waited=OLD), Overrides(paused=True)), Code.PAUSED),
+    "young while paused": (a_snapshot(a_job(waited=5.0), Overrides(paused=True)), Code.PAUSED),
+    "young while stopped": (a_snapshot(a_job(waited=5.0), Overrides(stop="drain")), Code.STOPPING),
+    "young, and the budget of the cell": (
+        under(a_snapshot(a_job(waited=5.0)), BudgetAction.STOP, it=(CELL, 500.0)),
+        Code.BUDGET_SPENT,
+    ),
     "stopped": (a_snapshot(a_job(waited=OLD), Overrides(stop="drain")), Code.STOPPING),
     "circuit breaker": (
         a_snapshot(

@@ -38,6 +38,8 @@ class VerdictContext:
     at: float
     growth: Mapping[str, Reason]
     """By queue, what is launched or why nothing is; for groups under the queue's name and a colon."""
+    blocked: Reason | None
+    """Why nothing may be launched at all, also for jobs that have not waited long enough."""
     unsatisfiable: Mapping[int, Reason]
     """By job that may be unsatisfiable: its verdict."""
     later: Mapping[str, Reason]
@@ -205,12 +207,12 @@ def _growth_for(
         return lambda *_: counted if want.withheld is None else counted.then(want.withheld)
     queue = policy.queue(want.launches[0])
     limit = queue.scale_up_timeout if queue else 0.0
-    link = held_back or _growth_of(want, context)
+    link = (held_back or _growth_of(want, context)) if want.expired else context.blocked
 
     def reason_of(now: int, coming: int, unmet: int, jobs: int) -> Reason:
         code = Code.EXPIRED if want.expired else Code.NOT_EXPIRED
         reason = because(code, lacking=unmet, fit=now + coming, alike=_alike(jobs), limit_s=limit)
-        return reason.then(link) if want.expired and link is not None else reason
+        return reason if link is None else reason.then(link)
 
     return reason_of
 

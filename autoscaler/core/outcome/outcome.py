@@ -99,6 +99,7 @@ def _verdict_context(
     return VerdictContext(
         at=facts.pass_context.now,
         growth=facts.delays.added_to(by_queue),
+        blocked=facts.blocked,
         unsatisfiable=decided.unsatisfiable.reasons,
         later=facts.delays.unless_others_come(decided.supply.coming),
         held_back=launches.held_back,
