@@ -9,16 +9,20 @@ from functools import cache
 
 import pytest
 
-from autoscaler.core.actions import Annotate, Disable, Enable, Enrol, Launch, Release, Remove, Terminate
+from autoscaler.core.actions import Annotate, Disable, Enable, Enrol, Launch, Release, Remove, Reschedule, Terminate
+from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.model.fleet import LaunchFailure, MachineState, Order, OrderState
-from autoscaler.core.model.memory import WorkerNote
+from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.plan import plan
+from autoscaler.core.recovery.recovery_steps import TRY_AGAIN
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.unsatisfiable.unwritten import RETRY, RETRY_REFUSED, with_unwritten
 from autoscaler.core.workers.marks import FOR_GOOD
 from tests.core.building import NOW, Thing, a_failure, a_host, a_job, a_snapshot, an_order, jobs, launched
 from tests.core.test_deadlock import UNSATISFIABLE, a_history, jobs_acted_on, to_the_end
 from tests.core.test_phases import REACHED
+from tests.core.test_recovery import GONE, YES, disabled_by_us, lost
+from tests.core.test_recovery import seen as seen_lost
 from tests.core.transition_rows import observed_in
 from tests.core.worker_observations import MARKS, OURS, Observation, snapshot_of
 
@@ -130,6 +134,52 @@ def test_a_worker_that_runs_jobs_after_a_termination_that_failed_is_not_ended() 
             made = plan(replace(first, now=first.now + later, memory=made.memory))
             assert not ends_ours(made), (seen, later)
     assert judged
+
+
+# -- a reschedule ------------------------------------------------------------------------------------------------------
+
+RAN = HostJob(9000, "", "r", 2, "user", hard=(("slots", "2"),))
+MOVED_ON: Mapping[str, tuple[Thing, ...]] = {
+    "nothing changed": (lost(RAN),),
+    "another job is seen there": (lost(RAN, HostJob(9001, "", "r", 1)),),
+    "its owner deleted it": (lost(replace(RAN, state="dr")),),
+    "it left the host": (disabled_by_us(Disabling.LOST, used=0, state=GONE, states="du"),),
+    "it waits again": (
+        disabled_by_us(Disabling.LOST, used=0, state=GONE, states="du"),
+        a_job(9000, state="Rq", waited=900.0),
+    ),
+    "the machine is there after all": (disabled_by_us(Disabling.LOST, used=1),),
+    "the host left": (),
+}
+
+
+@pytest.mark.parametrize("now", MOVED_ON)
+def test_after_a_reschedule_that_failed_the_next_pass_decides_as_if_it_had_not_been_planned(now: str) -> None:
+    """Again if the job is still there, never for a job that left its host, nor on a machine that is well."""
+    details = tuple(replace(YES, job=job) for job in (9000, 9001))
+    before = observed_notes(first := seen_lost(lost(RAN), details=details))
+    made = plan(first)
+    assert [each.jobs for each in made.actions if isinstance(each, Reschedule)] == [("9000",)]
+    moved_on = seen_lost(*MOVED_ON[now], details=details, now=NOW + LATER)
+    then, unplanned = (
+        plan(replace(moved_on, memory=replace(made.memory, workers=workers)))
+        for workers in (made.memory.workers, {**made.memory.workers, **before})
+    )
+    assert [(each.kind, each) for each in then.actions] == [(each.kind, each) for each in unplanned.actions]
+    expected = {"nothing changed": {"9000"}, "another job is seen there": {"9000", "9001"}}
+    assert {job for each in then.actions if isinstance(each, Reschedule) for job in each.jobs} == expected.get(
+        now, set()
+    )
+
+
+def test_a_reschedule_that_keeps_failing_is_tried_three_times_and_again_later() -> None:
+    memory, planned = None, []
+    for later in range(0, 1501, 60):
+        world = seen_lost(lost(RAN), details=(YES,), now=NOW + later)
+        made = plan(world if memory is None else replace(world, memory=memory))
+        memory = made.memory
+        planned += [later for each in made.actions if isinstance(each, Reschedule)]
+    assert (planned[:3], len(planned) > 3, planned[3] - planned[2] >= TRY_AGAIN) == ([0, 60, 120], True, True)
 
 
 # -- a launch ----------------------------------------------------------------------------------------------------------
