@@ -13,7 +13,7 @@ from autoscaler.core.workers.worker_state import same_host
 
 COMPLEX = "sge_autoscaler_notice"
 """The load value. Grid Engine drops it while no complex of this name is defined; `init` defines it."""
-_NOTICE = re.compile(r"(terminate|stop|rebalance)@([0-9]{9,11})")
+_NOTICE = re.compile(r"(terminate|stop|reboot|rebalance)@([0-9]{9,11})")
 
 
 def reported_notices(hosts: Iterable[ExecutionHost], workers: Iterable[Worker]) -> Iterator[Interruption]:

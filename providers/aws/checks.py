@@ -91,6 +91,7 @@ def _rights(calls: Calls) -> Iterator[Problem]:
         ("describe_instances", "listing workers", True, {}),
         ("terminate_instances", "ending a worker", True, {"InstanceIds": [NO_MACHINE]}),
         ("describe_spot_instance_requests", "reading notices of spot machines", False, {}),
+        ("describe_instance_status", "reading scheduled maintenance", False, {}),
         ("get_console_output", "reading the console of a worker that never joined", False, {"InstanceId": NO_MACHINE}),
         ("describe_spot_price_history", "reading spot prices", False, {}),
     )

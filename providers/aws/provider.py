@@ -30,6 +30,7 @@ from autoscaler.providers.aws.errors import (
 )
 from autoscaler.providers.aws.listing import worker
 from autoscaler.providers.aws.market import Market
+from autoscaler.providers.aws.maintenance import Maintenance
 from autoscaler.providers.aws.notices import Notices
 from autoscaler.providers.aws.orders import (
     Place,
@@ -92,6 +93,7 @@ class AwsProvider:
         self.calls = calls or Calls(settings)
         self.market = Market(self.calls, settings, executor)
         self.notices = Notices(self.calls, settings.event_queue)
+        self.maintenance = Maintenance(self.calls, self.notices.advice)
         self._templates: set[str] = set()
         self._swept_at = float("-inf")
         self._began = clock()
@@ -232,7 +234,8 @@ class AwsProvider:
     def interruptions(self) -> Sequence[Interruption]:
         living = [found for found in self._listed or self.workers() if found.exists]
         spot = [found.id for found in living if found.price_type is PriceType.SPOT]
-        return self.notices.of_workers(spot, {found.id for found in living})
+        ids = {found.id for found in living}
+        return [*self.notices.of_workers(spot, ids), *self.maintenance.of_workers(ids)]
 
     def notices_kept(self) -> None:
         self.notices.kept()

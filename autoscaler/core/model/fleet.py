@@ -226,6 +226,11 @@ class RefusedEnd:
     message: str
 
 
+MAINTENANCE = "maintenance"
+ADVICE = frozenset({"rebalance", MAINTENANCE})
+"""Kinds of a notice that only advises to leave a machine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Interruption:
     """A machine that will be taken from us, or may be."""
@@ -234,7 +239,7 @@ class Interruption:
     at: float
     """When it ends; for a mere advice to move away, when that was given."""
     kind: str
-    """`terminate`, `stop` or `rebalance`: the last is an advice, nothing ends yet."""
+    """What happens to it (`terminate`, `stop`, `reboot`), or one of `ADVICE`: nothing happens yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from autoscaler.core.hosts.missing_values import Values, half_enrolled, has_slots
 from autoscaler.core.model.cluster import ExecutionHost
-from autoscaler.core.model.fleet import Interruption, MachineState, Worker
+from autoscaler.core.model.fleet import ADVICE, Interruption, MachineState, Worker
 from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.workers.marks import CORDONS, FOR_GOOD
@@ -154,7 +154,7 @@ def down(worker: Worker) -> bool:
 
 def takes(notice: Interruption) -> bool:
     """Whether a notice says that the machine ends, and does not only advise to leave it."""
-    return notice.kind != "rebalance"
+    return notice.kind not in ADVICE
 
 
 # -- predicates of the tables ------------------------------------------------------------------------------------------

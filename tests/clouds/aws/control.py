@@ -138,6 +138,14 @@ def forget_machine(layer: Layer, values: Values) -> Any:
     return {}
 
 
+def announce(layer: Layer, values: Values) -> Any:
+    """Maintenance of a machine, so many seconds from now."""
+    begins = datetime.now(UTC) + timedelta(seconds=values["seconds"])
+    event = {"Code": values["code"], "Description": values.get("description", "by its host"), "NotBefore": begins}
+    layer.events.setdefault(values["id"], []).append({"InstanceEventId": "instance-event-0d59937288b749b32", **event})
+    return {}
+
+
 def hide_new(layer: Layer, _: Values) -> Any:
     """From now on listings leave out every machine that is launched, until `lag` is set."""
     layer.hidden_from = datetime.now(UTC)
@@ -206,5 +214,6 @@ VERBS: Mapping[str, Callable[[Layer, Values], Any]] = {
         image_disk,
         templates,
         mark,
+        announce,
     )
 }

@@ -59,6 +59,8 @@ class Layer:
     launching: Launching = field(init=False)
     protected: set[str] = field(default_factory=set)
     """Machines that are protected from termination."""
+    events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Maintenance that is announced, by machine."""
     gone_subnets: set[str] = field(default_factory=set)
     """Subnets that are deleted."""
     standing: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
@@ -94,6 +96,7 @@ class Layer:
         self.recorded, self.refused = [], []
         self.permissions = set()
         self.protected = set()
+        self.events = {}
         self.gone_subnets.clear()
 
     def end_all(self) -> None:
@@ -192,6 +195,8 @@ class Layer:
                 return None
             case "DescribeInstances":
                 return self._instances(parameters)
+            case "DescribeInstanceStatus":
+                return self._statuses(parameters)
             case "DescribeSpotInstanceRequests":
                 return self._spot_requests(parameters)
             case "DescribeSpotPriceHistory" if self.launching.stock.spot_prices:
@@ -273,6 +278,19 @@ class Layer:
         answer = wire.answer_of("DescribeSubnets", status, body)
         left = [each for each in answer.get("Subnets", ()) if each["SubnetId"] not in self.gone_subnets]
         return wire.answer("DescribeSubnets", {"Subnets": left})
+
+    def _statuses(self, parameters: Parameters) -> bytes:
+        """Of running machines, those with an event of the filter: no other filter is used here."""
+        filtered = next(iter(parameters.get("Filters", ())), {"Name": "event.code", "Values": ()})
+        assert filtered["Name"] == "event.code"
+        state = {"Code": 16, "Name": "running"}
+        found = [
+            {"InstanceId": worker_id, "InstanceState": state, "Events": self.events[worker_id]}
+            for worker_id, machine in self.machines().items()
+            if machine.state == "running"
+            and {event["Code"] for event in self.events.get(worker_id, ())}.intersection(filtered["Values"])
+        ]
+        return wire.answer("DescribeInstanceStatus", {"InstanceStatuses": found})
 
     def _spot_requests(self, parameters: Parameters) -> bytes:
         found = [

@@ -99,7 +99,13 @@ class AwsPlane(ControlPlane):
             case Fault.REFUSED:
                 self.fault_launches(kind="error", code="UnauthorizedOperation", status=403)
             case Fault.ADVICE:
-                names = ("DescribeSpotInstanceRequests", "DescribeSpotPriceHistory", "GetProducts", "ReceiveMessage")
+                names = (
+                    "DescribeInstanceStatus",
+                    "DescribeSpotInstanceRequests",
+                    "DescribeSpotPriceHistory",
+                    "GetProducts",
+                    "ReceiveMessage",
+                )
                 refused = {"kind": "error", "code": "UnauthorizedOperation", "status": 403}
                 self.region.fault(*({"operation": name, **refused} for name in names))
                 self.changed = {"event_queue": f"{self.region.address}/123456789012/events", "prices": "ask"}

@@ -12,6 +12,8 @@ import boto3
 import pytest
 
 from autoscaler.core.model.fleet import PriceType
+from autoscaler.core.workers.phases import takes
+from autoscaler.providers.aws.maintenance import SOON
 from autoscaler.providers.aws.notices import WARNING, Notices, notice_of
 from autoscaler.providers.aws.provider import AwsProvider
 from autoscaler.providers.contract import CELL
@@ -224,3 +226,67 @@ def test_a_notice_of_a_machine_that_is_not_listed_yet_is_kept_for_a_while() -> N
     assert list(notices.of_workers((), set())) == []
     now = 60.0
     assert [notice.worker_id for notice in notices.of_workers((), {"i-1"})] == ["i-1"]
+
+
+def kinds(provider: AwsProvider) -> list[tuple[str, str]]:
+    return [(notice.worker_id, notice.kind) for notice in provider.interruptions()]
+
+
+def test_maintenance_is_an_advice_first_and_a_notice_shortly_before_it_begins(region: Region, connect: Connect) -> None:
+    provider = connect()
+    (worker_id,) = provider.launch(order(buckets(provider))).ids
+    region.control("announce", id=worker_id, code="instance-retirement", seconds=3 * 86_400)
+    provider.workers()
+    assert kinds(provider) == [(worker_id, "maintenance")]
+    (notice,) = provider.interruptions()
+    assert not takes(notice)
+    provider.maintenance.clock = lambda: time.time() + 3 * 86_400 - SOON
+    assert kinds(provider) == [(worker_id, "terminate")]
+    (notice,) = provider.interruptions()
+    assert takes(notice)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), (("instance-stop", "stop"), ("system-maintenance", "reboot"), ("instance-reboot", "reboot"))
+)
+def test_each_kind_of_maintenance_says_what_happens_to_the_machine(
+    region: Region, connect: Connect, code: str, kind: str
+) -> None:
+    provider = connect()
+    (worker_id,) = provider.launch(order(buckets(provider))).ids
+    region.control("announce", id=worker_id, code=code, seconds=60)
+    provider.workers()
+    assert kinds(provider) == [(worker_id, kind)]
+
+
+@pytest.mark.parametrize("word", ("Completed", "Canceled"))
+def test_maintenance_that_is_over_is_no_notice(region: Region, connect: Connect, word: str) -> None:
+    provider = connect()
+    (worker_id,) = provider.launch(order(buckets(provider))).ids
+    region.control("announce", id=worker_id, code="instance-stop", seconds=60, description=f"[{word}] by its host")
+    provider.workers()
+    assert kinds(provider) == []
+
+
+def test_maintenance_of_others_machines_is_no_notice_and_is_read_once_in_a_while(
+    region: Region, connect: Connect
+) -> None:
+    plane = AwsPlane(region)
+    other, ours = plane.connect("another-cell"), plane.connect(CELL)
+    theirs = replace(order(buckets(other)), cell="another-cell", token="theirs-1")
+    (worker_id,) = other.launch(theirs).ids
+    ours.launch(order(buckets(ours)))
+    region.control("announce", id=worker_id, code="instance-stop", seconds=60)
+    ours.workers()
+    for _ in range(3):
+        assert kinds(ours) == []
+    assert region.control("calls")["recorded"].count("ec2:DescribeInstanceStatus") == 1
+
+
+def test_a_right_that_is_missing_for_maintenance_hides_no_other_notice(region: Region, connect: Connect) -> None:
+    provider = connect()
+    worker_id = spot_worker(provider)
+    region.control("mark", id=worker_id, code="marked-for-termination")
+    region.fault({"kind": "error", "operation": "DescribeInstanceStatus", "code": "UnauthorizedOperation"})
+    assert kinds(provider) == [(worker_id, "terminate")]
+    assert list(provider.troubles()) == ["scheduled maintenance"]
