@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from autoscaler.core.model.fleet import MAINTENANCE
 from autoscaler.providers.advice import Advice
 from autoscaler.providers.aws.calls import Calls
-from autoscaler.core.model.fleet import MAINTENANCE
 from autoscaler.providers.interface import Interruption
 
 ENDS: Mapping[str, str] = MappingProxyType(

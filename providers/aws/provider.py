@@ -29,8 +29,8 @@ from autoscaler.providers.aws.errors import (
     TokenMismatch,
 )
 from autoscaler.providers.aws.listing import worker
-from autoscaler.providers.aws.market import Market
 from autoscaler.providers.aws.maintenance import Maintenance
+from autoscaler.providers.aws.market import Market
 from autoscaler.providers.aws.notices import Notices
 from autoscaler.providers.aws.orders import (
     Place,

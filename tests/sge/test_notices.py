@@ -19,14 +19,14 @@ def host(text: str, *, heard: bool = True) -> ExecutionHost:
     return ExecutionHost("w1", load={COMPLEX: text}, heard=heard)
 
 
-@pytest.mark.parametrize("kind", ("terminate", "stop", "rebalance"))
+@pytest.mark.parametrize("kind", ("terminate", "stop", "reboot", "rebalance"))
 def test_the_load_value_of_a_host_is_an_interruption_notice_of_its_worker(kind: str) -> None:
     found = tuple(reported_notices([host(f"{kind}@1763740000")], [worker()]))
     assert found == (Interruption("i-1", 1763740000.0, kind),)
 
 
 @pytest.mark.parametrize(
-    "text", ("none", "", "terminate", "terminate@soon", "reboot@1763740000", "terminate@1763740000x")
+    "text", ("none", "", "terminate", "terminate@soon", "freeze@1763740000", "terminate@1763740000x")
 )
 def test_any_other_text_is_not_an_interruption_notice(text: str) -> None:
     assert tuple(reported_notices([host(text)], [worker()])) == ()
