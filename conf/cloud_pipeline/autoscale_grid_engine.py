@@ -15,8 +15,7 @@ ORIGINAL = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "autoscal
 LOCKS = "/run/sge-autoscaler"
 CELL = "%s-%s" % (os.environ.get("SGE_ROOT", ""), os.environ.get("SGE_CELL", "default"))
 OURS = dict(each for each in os.environ.items() if each[0] not in ("PYTHONPATH", "PYTHONHOME"))  # of another Python
-SGE = (None, "", "SGE")
-OTHER = {"ours": "platform", "platform": "ours"}
+SGE, OTHER = (None, "", "SGE"), {"ours": "platform", "platform": "ours"}
 CALLED = {"ours": "sge-autoscaler", "platform": "the platform's own autoscaler"}
 
 
@@ -29,8 +28,9 @@ def say(text):
     line = "%s [MainThread] [WARNING] %s\n" % (time.strftime("%Y-%m-%d %H:%M:%S"), text)
     os.write(1, line.encode("utf-8"))
     path = os.path.join(folder, "autoscaler.sge.%s.log" % (os.environ.get("CP_CAP_SGE_QUEUE_NAME") or "main.q"))
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # whatever stands there, we go on
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644), "a") as log:
+        with os.fdopen(os.open(path, flags, 0o644), "a") as log:
             log.write(line)
     except (IOError, OSError):
         pass

@@ -326,9 +326,13 @@ class Shim:
                 break
         return "".join(lines)
 
-    def end(self) -> None:
+    def kill(self) -> None:
         for process in self.running:
             process.kill()
+
+    def end(self) -> None:
+        self.kill()
+        for process in self.running:
             process.wait()
             assert process.stdout is not None
             process.stdout.close()
@@ -382,6 +386,23 @@ def test_it_follows_no_link_in_the_place_of_the_log(started: Shim, tmp_path: Pat
     (tmp_path / "autoscaler.sge.main.q.log").symlink_to(tmp_path / "elsewhere")
     assert started.start(SGE_AUTOSCALER="/nowhere").endswith("ORIGINAL\n")
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("how", ("nobody reads", "nobody reads on"))
+def test_a_log_that_takes_nothing_does_not_stop_it(started: Shim, tmp_path: Path, how: str) -> None:
+    os.mkfifo(fifo := tmp_path / "autoscaler.sge.main.q.log")
+    reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK) if how == "nobody reads on" else None
+    if reader is not None:
+        with pytest.raises(BlockingIOError):
+            while os.write(reader, b"x" * 4096):
+                pass
+    ended = threading.Timer(30, started.kill)  # one that waits for the log would wait for ever
+    ended.start()
+    printed = started.start(SGE_AUTOSCALER="/nowhere")
+    ended.cancel()
+    if reader is not None:
+        os.close(reader)
+    assert printed.endswith("ORIGINAL\n")
 
 
 def test_a_broken_installation_counts_as_none(started: Shim) -> None:
