@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 
+from autoscaler import audit
 from autoscaler.commands._output import echo
 from autoscaler.commands._verify_queue import provider_of
 from autoscaler.commands.context import Invocation
@@ -39,6 +40,7 @@ from autoscaler.settings.queue_profiles import (
     Profile,
     composed,
     differing_profiles,
+    first_queue,
     is_true,
     numbered,
     own_profile,
@@ -90,6 +92,16 @@ class OwnQueue:
         finally:
             if run_log is not None:
                 run_log.close()
+
+    def differs(self) -> list[str]:
+        """Of which settings of the whole cell this queue has not the value that holds, as far as queues are served."""
+        with contextlib.suppress(AutoscalerError, OSError):
+            register = QueueRegister.of(self.invocation.cell, lock_directory())
+            others = [Profile(each.queue, each.settings) for each in register.processes() if each.queue != self.name]
+            profiles = [*others, self.profile]
+            found = differing_profiles(profiles, numbered(profiles, register.numbers()))
+            return [sentence for queue, sentence in found if queue == self.name]
+        return []
 
     def refuse(self, problems: Sequence[str]) -> None:
         """Say why this queue is not served where the platform's people look: printed, in its file, in the run's log."""
@@ -164,8 +176,17 @@ class QueueServing:
                 self._say(f"another process still serves queue {self.own.name}: this one waits for its end")
                 self._stopped.wait(LOOK_EVERY)
                 return
+            self._report_changes(process.former)
             with lines_taken(self.register.channel(self.own.name), lambda record: _handle(handlers, record)):
                 self._serve()
+
+    def _report_changes(self, former: Mapping[str, str] | None) -> None:
+        """Which settings a person has changed since the last process of this queue."""
+        now = self.own.profile.settings
+        names = sorted(name for name in {*now, *(former or {})} if now.get(name) != (former or {}).get(name))
+        if former is not None and names:
+            log.info("settings that changed: %s", ", ".join(names))
+            audit.changed(self.own.invocation.who, f"settings of queue {self.own.name} changed: {', '.join(names)}")
 
     def _remaining(self) -> str:
         """What becomes of the workers of its queue."""
@@ -194,13 +215,29 @@ class QueueServing:
                     while not self._stop:
                         self._decide()
             except LockHeld:
-                who = running(self.own.invocation.cell)
-                self._say(f"process {who.pid if who else '?'} decides for this cell, and writes here what it does")
+                self._say(self._who_decides())
                 self._stopped.wait(LOOK_EVERY)
                 self.own.renew()
             except (AutoscalerError, OSError) as error:
                 self._say(f"cannot begin: {error}; it is tried again", level=logging.ERROR)
                 self._stopped.wait(AGAIN)
+
+    def _who_decides(self) -> str:
+        """Which process has the cell, and where it writes what it does; '': it has just ended."""
+        who, name = running(self.own.invocation.cell), self.own.name
+        if who is None:
+            return ""
+        if any(each.pid == who.pid for each in self.register.processes()):
+            return f"process {who.pid} decides for this cell, and writes here what it does"
+        if (drain := self.register.drain()) is not None and drain[0] == who.pid:
+            return (
+                f"process {who.pid} gives our workers back since `platform uninstall`, and writes into {drain[1]} what "
+                f"it does; queue {name} is served again when it has ended, or after `sge-autoscaler platform install`"
+            )
+        return (
+            f"process {who.pid} has this cell, and is none that the platform started for a queue (`sge-autoscaler run`,"
+            f" `once` or `stop`): it writes elsewhere what it does, and queue {name} is served when it has ended"
+        )
 
     def _decide(self) -> None:
         """Serve all registered queues until they change."""
@@ -254,9 +291,15 @@ class QueueServing:
             return invocation, left
 
     def _report_differences(self, served: Sequence[QueueProcess]) -> None:
-        """In the log of each queue that has not the value that holds, and in this one."""
+        """In the log of each queue that has not the value that holds; in all of them, where another queue than the
+        launcher's first has the settings of the whole cell.
+        """
         profiles = [Profile(each.queue, each.settings) for each in served]
-        for queue, sentence in differing_profiles(profiles, numbered(profiles, self.register.numbers())):
+        numbers = numbered(profiles, self.register.numbers())
+        first, is_first = first_queue(profiles, numbers)
+        if not is_first:
+            log.info("settings of the whole cell are those of queue %s: no process serves the first queue", first)
+        for queue, sentence in differing_profiles(profiles, numbers):
             log.warning(sentence, extra={"queue": queue})
 
     @contextlib.contextmanager

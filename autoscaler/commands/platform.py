@@ -57,15 +57,19 @@ def status(repo: Path | None, as_json: bool) -> int:
     """
     found = Repo.of(repo, os.environ)
     place = found.place
-    processes, deciding = _processes(Invocation(os.environ))
+    invocation = Invocation(os.environ)
+    processes, deciding = _processes(invocation)
+    first = _settings_of(invocation, processes)
     lines = [f"{found.script}: {place}"]
     lines += [
         f"queue {each.queue}: process {each.pid}{' decides for the cell' if each.queue == deciding else ''}"
         for each in processes
     ]
+    lines += [f"settings of the whole cell are those of queue {first}"] if first else []
     if as_json:
         queues = [{"queue": each.queue, "pid": each.pid} for each in processes]
         facts = {"repo": str(found.folder), "installed": found.installed, "queues": queues, "deciding": deciding}
+        facts["settings_of"] = first
         print_result(place, as_json=True, done=False, **facts)
     else:
         echo("\n".join(lines))
@@ -77,6 +81,14 @@ def _register(invocation: Invocation) -> QueueRegister:
     from autoscaler.store.lock import lock_directory
 
     return QueueRegister.of(invocation.cell, lock_directory())
+
+
+def _settings_of(invocation: Invocation, processes: Sequence[QueueProcess]) -> str | None:
+    """The queue whose settings of the whole cell hold."""
+    from autoscaler.settings.queue_profiles import Profile, first_queue, numbered
+
+    profiles = [Profile(each.queue, each.settings) for each in processes]
+    return first_queue(profiles, numbered(profiles, _register(invocation).numbers()))[0] if profiles else None
 
 
 def _processes(invocation: Invocation) -> tuple[Sequence[QueueProcess], str | None]:
@@ -107,16 +119,19 @@ def uninstall(repo: Path | None, keep_workers: bool, as_json: bool) -> None:
 
 
 def _drain(invocation: Invocation) -> Path | None:
-    """Start what gives our workers back, with the settings of all queues; returns its log. None: there is nothing to
-    give back.
+    """Start what gives our workers back, with the settings of all queues that ours ever served here; returns its log.
+    None: there is nothing to give back.
     """
     from autoscaler.process import PythonProgram, python_environment, start
     from autoscaler.settings.queue_profiles import TAKE_OVER, Profile, composed, numbered
 
-    processes, _ = _processes(invocation)
+    try:
+        register = _register(invocation)
+    except SettingsError:  # no Grid Engine
+        return None
+    processes = register.last()
     if not processes:
         return None
-    register = _register(invocation)
     register.note_leaving(processes)
     profiles = [Profile(each.queue, each.settings) for each in processes]
     environ = composed(invocation.environ, profiles, numbered(profiles, register.numbers()))
@@ -124,7 +139,7 @@ def _drain(invocation: Invocation) -> Path | None:
     log = Path(environ.get("LOG_DIR") or "/var/log") / "sge-autoscaler.uninstall.log"
     drain = PythonProgram.module("autoscaler.commands.main", "stop", "--drain")
     child = start(drain.argv, env=python_environment(environ), cwd=Path("/"), output=log)
-    register.note_drain(child.pid)
+    register.note_drain(child.pid, log)
     return log
 
 
@@ -191,7 +206,7 @@ def serve(script: str | None) -> int:
     except Unsure as error:
         wrong = (str(error),) if verifying else ()
     if verifying:
-        echo("\n".join(wrong) if wrong else f"the settings of queue {own.name} are valid")
+        echo("\n".join(wrong or (f"the settings of queue {own.name} are valid", *own.differs())))
         return 1 if wrong else 0
     if wrong:
         own.refuse(wrong)

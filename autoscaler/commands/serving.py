@@ -66,6 +66,7 @@ from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
 from autoscaler.settings import Settings, master_type_problem
 from autoscaler.settings.guarded_files import exposed_files
+from autoscaler.settings.loading import PROFILES_ENV
 from autoscaler.settings.policies import array_name
 from autoscaler.settings.sharing import given
 from autoscaler.sge.admin import Administrator
@@ -448,10 +449,10 @@ def _keep_settings(store: Store, invocation: Invocation) -> None:
     """Store the settings from now on, and tell the system's log which of them are new."""
     before, now = store.service_settings.load(), given(invocation.environ)
     store.service_settings.keep(now, time.time())
+    file = invocation.environ.get(CONFIG_ENV)
+    owner = None if file is None else owner_name(Path(file))
     names = sorted(name for name in {*now, *(before or {})} if now.get(name) != (before or {}).get(name))
-    if before is not None and names:
-        file = invocation.environ.get(CONFIG_ENV)
-        owner = None if file is None else owner_name(Path(file))
+    if before is not None and names and PROFILES_ENV not in now:  # else the process of each queue names its own
         log.info("settings that changed: %s", ", ".join(names))
         audit.changed(owner or invocation.who, f"settings changed: {', '.join(names)}" + (f" ({file})" if file else ""))
 

@@ -14,7 +14,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -40,6 +40,8 @@ class QueueProcess:
     since: float
     settings: Mapping[str, str]
     """By environment name, as its own environment has them; without secrets."""
+    former: Mapping[str, str] | None = field(default=None, compare=False)
+    """Of a process that has just registered: the settings of the last one of its queue; None: there was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +71,20 @@ class QueueRegister:
             return
         try:
             own = QueueProcess(queue, os.getpid(), time.time(), settings)
+            last = _read(self._note(queue))  # which stays when a process ends
             write_note(self._note(queue), json.dumps(asdict(own)), mode=0o600)
-            yield own
+            yield replace(own, former=last.settings if last is not None else None)
         finally:
-            self._note(queue).unlink(missing_ok=True)
             os.close(held)
 
     def processes(self) -> tuple[QueueProcess, ...]:
         """All living ones, by queue."""
         found = (self._process(lock) for lock in sorted(self.directory.glob("*.lock")))
+        return tuple(process for process in found if process is not None)
+
+    def last(self) -> tuple[QueueProcess, ...]:
+        """Of each queue the last process that registered, whether it lives or not."""
+        found = (_read(lock.with_suffix(".json")) for lock in sorted(self.directory.glob("*.lock")))
         return tuple(process for process in found if process is not None)
 
     def numbers(self) -> dict[str, str]:
@@ -110,16 +117,25 @@ class QueueRegister:
     def forget_leaving(self) -> None:
         (self.directory / LEAVING).unlink(missing_ok=True)
 
-    def note_drain(self, pid: int) -> None:
-        """This process, `sge-autoscaler stop --drain`, gives the workers back."""
-        write_note(self.directory / DRAIN, str(pid), mode=0o600)
+    def note_drain(self, pid: int, log: Path) -> None:
+        """This process, `sge-autoscaler stop --drain`, gives the workers back, and prints into this file."""
+        write_note(self.directory / DRAIN, f"{pid} {log}", mode=0o600)
+
+    def drain(self) -> tuple[int, str] | None:
+        """That process and its log; None: none was started, or `end_drain` ended it."""
+        try:
+            pid, _, log = (self.directory / DRAIN).read_text(encoding="utf-8").partition(" ")
+            return int(pid), log
+        except (OSError, ValueError):
+            return None
 
     def end_drain(self) -> bool:
         """Have that process end after its action in hand; returns whether it was there."""
-        note = self.directory / DRAIN
+        if (noted := self.drain()) is None:
+            return False
+        pid, _ = noted
         try:
-            pid = int(note.read_text(encoding="utf-8"))
-            note.unlink(missing_ok=True)
+            (self.directory / DRAIN).unlink(missing_ok=True)
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             if not {b"stop", b"--drain"} <= set(words):  # another process has its number now
                 return False
@@ -149,8 +165,7 @@ class QueueRegister:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
-            with contextlib.suppress(OSError, ValueError, TypeError):
-                return QueueProcess(**json.loads(lock.with_suffix(".json").read_text(encoding="utf-8")))
+            return _read(lock.with_suffix(".json"))
         finally:
             os.close(handle)
         return None
@@ -160,3 +175,9 @@ class QueueRegister:
 
     def _note(self, queue: str) -> Path:
         return self._lock(queue).with_suffix(".json")
+
+
+def _read(note: Path) -> QueueProcess | None:
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        return QueueProcess(**json.loads(note.read_text(encoding="utf-8")))
+    return None

@@ -150,8 +150,19 @@ def _rank(profile: Profile) -> int:
 
 
 def _first(profiles: Sequence[Profile], numbers: Mapping[str, str]) -> Profile:
-    """The launcher's first queue, or what is nearest to it: settings of the whole cell are those of this one."""
-    return min(profiles, key=lambda each: (numbers[each.queue] != "", _rank(each), each.queue))
+    """The launcher's first queue, or what is nearest to it: settings of the whole cell are those of this one. Without
+    one it is that of the lowest suffix, as the run has them; those of `sge create` come last.
+    """
+    return min(
+        profiles,
+        key=lambda each: (numbers[each.queue] != "", _rank(each), int(numbers[each.queue] or 0), each.queue),
+    )
+
+
+def first_queue(profiles: Sequence[Profile], numbers: Mapping[str, str]) -> tuple[str, bool]:
+    """The queue whose settings of the whole cell hold; and whether it is the launcher's first."""
+    first = _first(profiles, numbers).queue
+    return first, not numbers[first]
 
 
 def _least(name: str, profiles: Sequence[Profile]) -> tuple[str, str] | None:

@@ -53,7 +53,8 @@ def test_install_cancels_the_stop_of_an_uninstall_and_ends_its_process_and_no_ot
     child = subprocess.Popen((sys.executable, "-c", "import time; time.sleep(60)", *words))
     try:
         until_begun(child.pid)
-        register.note_drain(child.pid)
+        register.note_drain(child.pid, log := tmp_path / "a log.log")
+        assert register.drain() == (child.pid, str(log))
         cancel_drain(register, cast("Invocation", served))
         with served.store() as store:
             assert store.overrides.in_force() == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import subprocess
@@ -393,7 +394,7 @@ def test_a_log_that_takes_nothing_does_not_stop_it(started: Shim, tmp_path: Path
     os.mkfifo(fifo := tmp_path / "autoscaler.sge.main.q.log")
     reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK) if how == "nobody reads on" else None
     if reader is not None:
-        with pytest.raises(BlockingIOError):
+        with contextlib.suppress(BlockingIOError):
             while os.write(reader, b"x" * 4096):
                 pass
     ended = threading.Timer(30, started.kill)  # one that waits for the log would wait for ever

@@ -6,13 +6,16 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from autoscaler.commands import _queue_process
 from autoscaler.commands._queue_process import append_output
 from autoscaler.commands.main import main
+from autoscaler.engine.queue_register import QueueProcess, QueueRegister
 from autoscaler.providers.cloud_pipeline.credential import Credential
+from autoscaler.store.lock import Holder
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
 
 PROFILE = {
@@ -244,3 +247,23 @@ def test_a_process_of_a_queue_appends_to_its_output_from_its_start(
 def test_the_task_of_a_further_queue_has_its_name(queue: Queue, plane: CloudPipelinePlane) -> None:
     queue.served({"CP_CAP_SGE_QUEUE_NAME": "big.q", "CP_CAP_AUTOSCALE_TASK": "", "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "x"})
     assert {line["taskName"] for line in plane.process.state["master"]["log"]} == {"GridEngineAutoscaling-big"}
+
+
+@pytest.mark.parametrize(
+    ("who", "said"),
+    (
+        (7, "process 7 decides for this cell, and writes here what it does"),
+        (8, "process 8 gives our workers back since `platform uninstall`, and writes into /var/log/x.log what it does"),
+        (9, "process 9 has this cell, and is none that the platform started for a queue"),
+    ),
+)
+def test_a_process_that_waits_says_who_has_the_cell_and_where_that_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: int, said: str
+) -> None:
+    monkeypatch.setattr(_queue_process, "running", lambda _: Holder(who, "master", 0.0))
+    register = QueueRegister(tmp_path)
+    register.note_drain(8, Path("/var/log/x.log"))
+    monkeypatch.setattr(QueueRegister, "processes", lambda _: (QueueProcess("other.q", 7, 0.0, {}),))
+    serving = object.__new__(_queue_process.QueueServing)  # a whole one needs a cell of Grid Engine
+    serving.own, serving.register = SimpleNamespace(name="x.q", invocation=SimpleNamespace(cell=None)), register  # type: ignore[assignment]
+    assert serving._who_decides().startswith(said)

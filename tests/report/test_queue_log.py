@@ -147,6 +147,15 @@ def test_a_queue_has_one_process_and_another_one_waits(tmp_path: Path) -> None:
     assert register.processes() == ()
 
 
+def test_a_process_knows_the_settings_of_the_last_one_of_its_queue_and_of_no_other(tmp_path: Path) -> None:
+    register, former = QueueRegister(tmp_path / "queues"), []
+    for queue, settings in (("x.q", {"A": "1"}), ("y.q", {"A": "2"}), ("x.q", {"A": "3"})):
+        with register.registered(queue, settings) as own:
+            assert own is not None
+            former.append(own.former)
+    assert former == [None, None, {"A": "1"}]
+
+
 def test_what_is_registered_is_for_its_user_alone(tmp_path: Path) -> None:
     register = QueueRegister(tmp_path / "queues")
     with register.registered("x.q", {}), lines_taken(register.channel("x.q"), lambda _: None):

@@ -9,7 +9,14 @@ import pytest
 from autoscaler.core.policy import SwitchedOff
 from autoscaler.errors import SettingsError
 from autoscaler.settings import Settings, load_settings
-from autoscaler.settings.queue_profiles import Profile, composed, differing_profiles, numbered, own_profile
+from autoscaler.settings.queue_profiles import (
+    Profile,
+    composed,
+    differing_profiles,
+    first_queue,
+    numbered,
+    own_profile,
+)
 
 CONTAINER = {"API": "http://x/", "API_TOKEN": "secret-token", "RUN_ID": "1", "instance_size": "m5.large"}
 MAIN = {
@@ -99,6 +106,17 @@ def test_a_setting_of_the_whole_cell_is_that_of_the_first_queue_and_others_are_r
     ((queue, said),) = differing_profiles(profiles, numbers)
     assert queue == "c5.large.q"
     assert said.startswith("CP_CAP_AUTOSCALE_TOTAL_WORKERS holds for the whole cell: 4, as queue main.q has it")
+
+
+def test_without_the_first_queue_settings_of_the_cell_are_those_of_the_lowest_suffix() -> None:
+    """Not of the first of the alphabet: a queue that `sge create` makes later must not have them."""
+    owner = {"CP_CAP_AUTOSCALE_JOB_OWNER": "project"}
+    created = profile({**SECOND, "CP_CAP_SGE_QUEUE_NAME": "a.q", "CP_CAP_SGE_HOSTLIST_NAME": "@a.q"})
+    profiles = created, profile(SECOND, owner)
+    numbers = numbered(profiles, {})
+    assert first_queue(profiles, numbers) == ("c5.large.q", False)
+    assert load_settings(composed(CONTAINER, profiles, numbers)).process.job_owner == "project"
+    assert first_queue((*profiles, profile(MAIN)), numbered((*profiles, profile(MAIN)), {})) == ("main.q", True)
 
 
 RENAMED = {**MAIN, "CP_CAP_SGE_QUEUE_NAME": "front-1.q", "CP_CAP_SGE_HOSTLIST_NAME": "@frontHosts"}

@@ -63,6 +63,7 @@ ROWS = {
     Code.STOPPING: ReasonRow(
         "the autoscaler stops[ ({how})] and releases its workers",
         short="stopping",
+        remedy="`sge-autoscaler resume` cancels the stop; that of `platform uninstall` ends with `platform install`.",
         owner_remedy="Ask an administrator: no worker is launched any more.",
     ),
     Code.DISABLED_BY_HAND: ReasonRow(
