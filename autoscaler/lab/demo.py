@@ -253,7 +253,7 @@ def _launched(cell: Cell, environment: Mapping[str, str], say: Say) -> Iterator[
     """As in a master run: the platform's launcher starts our script in place of its own."""
     launcher = Launcher(cell, environment)
     launcher.lay_out()
-    queues = launcher.generate()
+    queues = list(launcher.generate())
     done = launcher.command("platform", "install")
     if done.returncode != 0:
         raise DemoFailed(f"`sge-autoscaler platform install` failed: {done.stderr.decode('utf-8', 'replace').strip()}")

@@ -18,24 +18,31 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from autoscaler.engine.queue_register import QueueRegister
 from autoscaler.lab.cell import Cell
+from autoscaler.lab.private_root import MASTER
 from autoscaler.process import Completed
 from autoscaler.store.history import Lifetime
+from autoscaler.store.lock import LOCKS as REGISTERS
+from autoscaler.store.lock import CellKey
 from autoscaler.store.store import Store
 
 STEP = 0.1
 SET_UP = "sge_setup_master"
 LOCKS = Path("/run/sge-autoscaler")
 """Where the shim keeps locks, of each cell by its SGE_ROOT."""
+NAME, GROUP = "CP_CAP_SGE_QUEUE_NAME", "CP_CAP_SGE_HOSTLIST_NAME"
 COMMON = {
-    "CP_CAP_SGE_QUEUE_NAME": "main.q",
-    "CP_CAP_SGE_HOSTLIST_NAME": "@allhosts",
+    NAME: "main.q",
+    GROUP: "@allhosts",
     "CP_CAP_SGE_QUEUE_STATIC": "true",
     "CP_CAP_SGE_QUEUE_DEFAULT": "true",
     "CP_CAP_AUTOSCALE_TASK": "SGEAutoscaling",
     "CP_CAP_SLURM": "false",
 }
-"""What the launcher adds to the profile of the first queue (scripts/generate_sge_profiles.py)."""
+"""What the launcher adds to the profile of the first queue (scripts/generate_sge_profiles.py); a name and a host group
+that the run gives it stay.
+"""
 _SUFFIXED = re.compile(r"(CP_CAP_(?:SGE|AUTOSCALE)(?:_\D+)*)_(\d+)")
 _ORIGINAL = """import os, time
 print("the platform's own autoscaler of %s" % os.environ.get("CP_CAP_SGE_QUEUE_NAME"))
@@ -52,10 +59,12 @@ class Launcher:
     cell: Cell
     run: Mapping[str, str]
     python: str = "python3"
+    shared: Path | None = None
+    """A CommonRepo that several masters share."""
 
     @property
     def repo(self) -> Path:
-        return self.cell.home / "CommonRepo"
+        return self.shared or self.cell.home / "CommonRepo"
 
     @property
     def script(self) -> Path:
@@ -87,22 +96,25 @@ class Launcher:
             folder.mkdir(parents=True, exist_ok=True)
         self.script.write_text(_ORIGINAL)
 
-    def generate(self) -> list[str]:
-        """Write the profiles: two files a queue (scripts/generate_sge_profiles.py). Returns the queues."""
+    def generate(self) -> dict[str, str]:
+        """Write the profiles: two files a queue (scripts/generate_sge_profiles.py). Returns the queues, each with its
+        host group.
+        """
         ours = {name: value for name, value in self.run.items() if name.startswith(("CP_CAP_SGE", "CP_CAP_AUTOSCALE"))}
         common = {name: value for name, value in ours.items() if not _SUFFIXED.fullmatch(name)}
         further: dict[str, dict[str, str]] = {}
         for name, value in ours.items():
             if match := _SUFFIXED.fullmatch(name):
                 further.setdefault(match[2], {})[match[1]] = value
-        chosen = [{**common, **COMMON}]
+        first = {name: common[name] for name in (NAME, GROUP) if common.get(name)}
+        chosen = [] if common.get("CP_CAP_SGE_DISABLE_DEFAULT_QUEUE") == "true" else [{**common, **COMMON, **first}]
         for own in further.values():
-            queue = own.get("CP_CAP_SGE_QUEUE_NAME") or f"{own['CP_CAP_AUTOSCALE_INSTANCE_TYPE']}.q"
-            named = {"CP_CAP_SGE_QUEUE_NAME": queue, "CP_CAP_SGE_HOSTLIST_NAME": f"@{queue}", "CP_CAP_SLURM": "false"}
+            queue = own.get(NAME) or f"{own['CP_CAP_AUTOSCALE_INSTANCE_TYPE']}.q"
+            named = {NAME: queue, GROUP: f"@{queue}", "CP_CAP_SLURM": "false"}
             chosen.append({**common, "CP_CAP_AUTOSCALE": "false", **own, **named})
         for profile in chosen:
             self.write(profile)
-        return [profile["CP_CAP_SGE_QUEUE_NAME"] for profile in chosen]
+        return {profile[NAME]: profile[GROUP] for profile in chosen}
 
     def write(self, profile: Mapping[str, str]) -> None:
         """Exports of the queue, which then source those that a person edits. Existing files are left alone."""
@@ -128,7 +140,7 @@ class Launcher:
 
     def shown(self) -> str:
         """All logs and outputs, for a failure's report."""
-        files = (*sorted(self.logs.glob("autoscaler*.log")), *sorted(self.logs.glob(".nohup*.log")))
+        files = (*sorted(self.logs.glob("*autoscaler*.log")), *sorted(self.logs.glob(".nohup*.log")))
         return "\n".join(f"-- {file.name}\n{file.read_text(errors='replace')}" for file in files)
 
     # -- what the platform does ----------------------------------------------------------------------------------
@@ -158,15 +170,18 @@ class Launcher:
         )
 
     def pids(self, queue: str) -> list[int]:
-        """`_get_processes` there: by the script's path among the arguments, and the queue in the environment."""
+        """`_get_processes` there: by the script's path among the arguments, and the queue in the environment. It sees
+        no process of another master, which a shared script would not tell apart.
+        """
         found = []
         wanted = (str(self.script).encode(), f"CP_CAP_SGE_QUEUE_NAME={queue}".encode())
+        own = f"SGE_ROOT={self.cell.root}".encode()
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 arguments, environment = ((process / name).read_bytes().split(b"\0") for name in ("cmdline", "environ"))
             except OSError:
                 continue
-            if wanted[0] in arguments and wanted[1] in environment:
+            if wanted[0] in arguments and wanted[1] in environment and own in environment:
                 found.append(int(process.name))
         return found
 
@@ -184,8 +199,7 @@ class Launcher:
         """`sge configure`: end, verify, keep or take back, start. Returns the verification."""
         edited = self.edited(queue)
         copy, queue_copy = self.cell.home / "edited.sh", self.cell.home / "queue.sh"
-        text = "".join(line for line in edited.read_text().splitlines(keepends=True) if not _sets(line, changes))
-        copy.write_text(text + _exports(changes))
+        copy.write_text(_with(edited.read_text(), changes))
         queue_copy.write_text(self.sourced(queue).read_text().replace(str(edited), str(copy)))
         self.terminate(queue)
         verified = self.verify(queue_copy)
@@ -193,6 +207,10 @@ class Launcher:
             shutil.move(copy, edited)
         self.start(queue)
         return verified
+
+    def edit(self, queue: str, **changes: str) -> None:
+        """A person edits a profile before its process is started."""
+        self.edited(queue).write_text(_with(self.edited(queue).read_text(), changes))
 
     def resume(self) -> Completed:
         """What the platform does in a container that was paused: an image's own `sge_setup_master`, here ours, and
@@ -242,8 +260,14 @@ class Launcher:
                         os.kill(pid, number)
                 if _soon(lambda: not any(map(self.pids, queues)), 60.0):
                     break
-            for lock in ("choosing", "ours", "platform"):  # the shim's
-                (LOCKS / f"{lock}{self.cell.root}-default".replace("/", "-")).unlink(missing_ok=True)
+            self._forget()
+
+    def _forget(self) -> None:
+        """The shim's locks, and the numbers and former settings of queues: the next run of this cell is another one."""
+        port, root = int(self.cell.environment["SGE_QMASTER_PORT"]), str(Path(self.cell.root).resolve())
+        locks = [LOCKS / f"{lock}{root}-default".replace("/", "-") for lock in ("choosing", "ours", "platform")]
+        register = QueueRegister.of(CellKey(MASTER, port, "default", root), REGISTERS).directory
+        self.cell.runner(("rm", "-rf", *map(str, (*locks, register))), timeout=60.0)
 
     def _all(self) -> list[Path]:
         return sorted(self.profiles.glob("sge_profile_*_queue.sh"))
@@ -265,6 +289,11 @@ def _edited(name: str) -> bool:
 
 def _exports(values: Mapping[str, str]) -> str:
     return "".join(f'export {name}="{text}"\n' for name, text in sorted(values.items()))
+
+
+def _with(text: str, changes: Mapping[str, str]) -> str:
+    """The text of a profile with other exports."""
+    return "".join(line for line in text.splitlines(keepends=True) if not _sets(line, changes)) + _exports(changes)
 
 
 def _sets(line: str, names: Mapping[str, str]) -> bool:

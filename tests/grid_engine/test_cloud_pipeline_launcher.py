@@ -15,7 +15,7 @@ from autoscaler.lab.cell import Cell, ExecHost
 from autoscaler.lab.played_cloud import PlayedCloud, played_cloud
 from autoscaler.lab.played_launcher import Launcher, kill
 from autoscaler.lab.private_root import MASTER
-from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.autoscaling import Autoscaling, most_at_once
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Shown, Until
 
@@ -57,15 +57,15 @@ def launcher(empty_cell: Cell, cloud: PlayedCloud, show_on_failure: Shown) -> La
     return made
 
 
-def launcher_of(cell: Cell, cloud: PlayedCloud, run: Mapping[str, str]) -> Launcher:
+def launcher_of(cell: Cell, cloud: PlayedCloud, run: Mapping[str, str], shared: Path | None = None) -> Launcher:
     """The queues are there, as the platform's own set-up of the master makes them (shell/sge_setup_queue)."""
     platform = {name: text for name, text in cloud.environment.items() if name != "CP_CAP_AUTOSCALE_PROVIDER"}
-    launcher = Launcher(cell, {**platform, **run})
+    launcher = Launcher(cell, {**platform, **run}, shared=shared)
     launcher.lay_out()
-    for queue in launcher.generate():
-        group = "@allhosts" if queue == "main.q" else f"@{queue}"
+    first = run.get("CP_CAP_SGE_QUEUE_NAME", "main.q")
+    for queue, group in launcher.generate().items():
         settings = {"CP_CAP_SGE_QUEUE_NAME": queue, "CP_CAP_SGE_HOSTLIST_NAME": group}
-        settings["CP_CAP_SGE_MASTER_CORES"] = run.get("CP_CAP_SGE_MASTER_CORES", "2") if queue == "main.q" else "0"
+        settings["CP_CAP_SGE_MASTER_CORES"] = run.get("CP_CAP_SGE_MASTER_CORES", "2") if queue == first else "0"
         done = Autoscaling(cell, settings).command("init", "--yes", "--apply", group)
         assert done.returncode == 0, done.stderr.decode()
     done = launcher.command("platform", "install")
@@ -141,6 +141,12 @@ def test_queues_are_scaled_watched_edited_and_restarted_one_by_one(
     assert "CP_CAP_AUTOSCALE_WORKERS = 'three'" in refused.stdout.decode()
     assert "Most additional workers" in refused.stdout.decode()
     assert verified.returncode == 0, verified.stdout.decode()
+    said = {
+        line.partition("settings that changed: ")[2]
+        for queue in THREE
+        for line in launcher.log_text(queue).splitlines()
+    }
+    assert said == {"", "CP_CAP_AUTOSCALE_WORKERS"}
     assert hosts.keys() == {"execute", "execute_1"}
     assert roles.isdisjoint(hosts.values()), "the image made them administrative and submit hosts"
     assert listed == set(hosts.values()), "people's own programs read DEFAULT_HOSTFILE"
@@ -435,3 +441,239 @@ def billable(cell: Cell, cloud: PlayedCloud) -> list[str]:
     """Runs of workers that cost money now."""
     found: list[str] = told(cell, cloud, "state")["billable"]
     return found
+
+
+SCHEDULED_AT_ONCE = "exceeded allowed number of scheduled at once runs"
+
+
+def test_a_platform_that_schedules_no_run_now_is_asked_again_and_its_types_stay_available(
+    empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
+) -> None:
+    """`launch.max.scheduled.number` is a limit on calls, and says nothing about machines."""
+    launcher = launcher_of(empty_cell, cloud, QUICK)
+    show_on_failure["logs"] = launcher.shown
+    scaling, gate = Autoscaling(empty_cell), Gate(empty_cell)
+    told(empty_cell, cloud, "set", scheduled=0)
+    job = gate.submit("-q", "main.q")
+    with launcher.launched():
+        until(lambda: SCHEDULED_AT_ONCE in launcher.log_text("main.q"), 60, "it is not refused")
+        until(lambda: "the provider accepts no launch now" in explained(launcher, job), 30, "the job is not told")
+        refused = (explained(launcher, job), launcher.lifetimes())
+        told(empty_cell, cloud, "set", scheduled=1000)
+        gate.open()
+        until(lambda: scaling.ended_well(job), 120, "the job did not end well")
+        until(lambda: all(one.ended_at for one in launcher.lifetimes()), 60, "the worker did not leave")
+
+    assert "It passes by itself" in refused[0]
+    assert refused[1] == ()
+    assert [one.instance_type for one in launcher.lifetimes()] == ["m5.large"]
+    assert "backoff" not in launcher.log_text("main.q")
+
+
+def explained(launcher: Launcher, job: str) -> str:
+    return launcher.command("explain", job).stdout.decode()
+
+
+FRONT = {
+    "CP_CAP_SGE_QUEUE_NAME": "z-front.q",
+    "CP_CAP_SGE_HOSTLIST_NAME": "@frontHosts",
+}
+"""A first queue with a name and a host group of its own, the last one of the alphabet."""
+
+
+def test_a_cap_of_the_whole_cell_of_a_first_queue_that_was_renamed_holds_for_all_queues(
+    empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
+) -> None:
+    launcher = launcher_of(empty_cell, cloud, {**QUICK, **SECOND, **FRONT})
+    show_on_failure["logs"] = launcher.shown
+    launcher.edit("z-front.q", CP_CAP_AUTOSCALE_TOTAL_WORKERS="1")
+    queues = ("z-front.q", "c5.large.q")
+    scaling, gates = Autoscaling(empty_cell), {queue: Gate(empty_cell, queue) for queue in queues}
+    first = gates["z-front.q"].submit("-q", "z-front.q")
+    with launcher.launched():
+        until(lambda: scaling.running_on(first), 60, "the job of the first queue did not start")
+        second = gates["c5.large.q"].submit("-q", "c5.large.q")
+        until(lambda: "total_workers (1)" in explained(launcher, second), 30, "the cap does not hold for the other")
+        status = launcher.command("platform", "status").stdout.decode()
+        arrays = {one.name: one.node_array for one in launcher.lifetimes()}
+        for gate in gates.values():
+            gate.open()
+        until(lambda: scaling.ended_well(first) and scaling.ended_well(second), 90, "a job did not end well")
+        until(lambda: all(one.ended_at for one in launcher.lifetimes()), 60, "a worker did not leave")
+
+    assert list(arrays.values()) == ["execute"], "its workers have the name that those of a first queue have"
+    assert "settings of the whole cell are those of queue z-front.q" in status
+    assert most_at_once(launcher.lifetimes()) == 1
+    held = "CP_CAP_AUTOSCALE_TOTAL_WORKERS holds for the whole cell: 1, as queue z-front.q has it"
+    assert held in launcher.log_text("c5.large.q")
+
+
+def test_without_a_first_queue_people_are_told_whose_settings_hold_for_the_whole_cell(
+    empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
+) -> None:
+    run = {**QUICK, **SECOND, "CP_CAP_SGE_DISABLE_DEFAULT_QUEUE": "true"}
+    launcher = launcher_of(empty_cell, cloud, {**run, "CP_CAP_SGE_QUEUE_NAME_2": "a.q", "CP_CAP_AUTOSCALE_2": "true"})
+    show_on_failure["logs"] = launcher.shown
+    launcher.edit("c5.large.q", CP_CAP_AUTOSCALE_JOB_OWNER="project")
+    with launcher.launched():
+        until(lambda: all("serving cell" in launcher.log_text(queue) for queue in ("a.q", "c5.large.q")), 60)
+        status = launcher.command("platform", "status").stdout.decode()
+        verified = launcher.configure("a.q", CP_CAP_AUTOSCALE_JOB_OWNER="user").stdout.decode()
+        logs = [launcher.log_text(queue) for queue in ("a.q", "c5.large.q")]
+
+    said = "settings of the whole cell are those of queue c5.large.q"
+    assert [said in text for text in (status, *logs)] == [True] * 3
+    held = "CP_CAP_AUTOSCALE_JOB_OWNER holds for the whole cell: project, as queue c5.large.q has it; queue a.q has"
+    assert f"{held} user" in verified, "in `sge configure`"
+    assert f"{held} none" in logs[0]
+
+
+def test_a_worker_that_was_taken_over_is_the_platforms_own_again_after_an_uninstall(
+    empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
+) -> None:
+    """The drain gives back the worker that we launched, and does nothing to the other, on which a job still runs."""
+    launcher = launcher_of(empty_cell, cloud, QUICK)
+    show_on_failure["logs"] = launcher.shown
+    drained = launcher.logs / "sge-autoscaler.uninstall.log"
+    scaling, first, second = Autoscaling(empty_cell), Gate(empty_cell, "first"), Gate(empty_cell, "second")
+    theirs = launched_by_platform(empty_cell, cloud, launcher)
+    until(lambda: any("d" in each.states for each in scaling.instances().values()), 30, "it did not enrol itself")
+    empty_cell.out("qmod", "-e", "main.q")
+    on_theirs = first.submit("-q", "main.q", "-pe", "local", "2")
+    until(lambda: scaling.running_on(on_theirs), 30, "their worker runs nothing")
+    with launcher.launched():
+        until(lambda: f"run {theirs}" in launcher.log_text("main.q"), 40, "it is not taken over")
+        on_ours = second.submit("-q", "main.q", "-pe", "local", "2")
+        until(lambda: scaling.running_on(on_ours), 60, "no worker of ours came")
+        done = launcher.command("platform", "uninstall")
+        launcher.restart("main.q")
+        until(lambda: THEIRS in launcher.console("main.q").read_text(), 30, "it is not back")
+        second.open()
+        until(lambda: scaling.ended_well(on_ours), 30, "the job on our worker did not end well")
+        until(lambda: billable(empty_cell, cloud) == [theirs], 60, "our worker is leaked, or theirs was ended")
+        until(lambda: "all workers" in drained.read_text(), 60, "the drain does not end")
+        (host,) = scaling.running_on(on_theirs)
+        states = {each.states for name, each in scaling.instances().items() if name.endswith(f"@{host}")}
+        first.open()
+        until(lambda: scaling.ended_well(on_theirs), 30, "the job on their worker did not end well")
+        left = (billable(empty_cell, cloud), host in scaling.execution_hosts())
+
+    assert done.returncode == 0, done.stderr.decode()
+    assert states == {""}, "it is not disabled"
+    assert left == ([theirs], True)
+
+
+def test_a_stop_takes_the_tags_of_busy_runs_away_that_nobody_keeps_any_more(
+    with_master: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    """The master and a worker ran jobs less than CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT ago."""
+    run = {name: text for name, text in QUICK.items() if name != "CP_CAP_SGE_MASTER_CORES"}
+    run |= {"CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT": "600", "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600"}
+    with played_cloud(with_master, "cloud_pipeline") as cloud:
+        launcher = launcher_of(with_master, cloud, run)
+        show_on_failure["logs"] = launcher.shown
+        scaling, gate = Autoscaling(with_master), Gate(with_master)
+        job, master = gate.submit("-t", "1:4"), cloud.environment["RUN_ID"]
+        with launcher.launched():
+            until(lambda: sum(scaling.running_on(job).values()) == 4, 90, "not all tasks run")
+            until(lambda: in_use(with_master, cloud) > {master}, 20, "master and worker have no tag")
+            gate.open()
+            until(lambda: scaling.ended_well(job, tasks=4), 60, "the tasks did not end well")
+            time.sleep(3 * POLL)
+            idle = in_use(with_master, cloud)
+            stopped = launcher.command("stop", "--drain")
+            until(lambda: in_use(with_master, cloud) == set(), 10, "a tag is left")
+            pids = launcher.pids("main.q")
+
+    assert idle > {master}, "they count as in use for 600 s"
+    assert stopped.returncode == 0, stopped.stderr.decode()
+    assert len(pids) == 1, "the process of the queue is there still"
+
+
+def in_use(cell: Cell, cloud: PlayedCloud) -> set[str]:
+    """The runs that are tagged so."""
+    return {run for run, tagged in tags(cell, cloud).items() if tagged.get("SGE_IN_USE") == "true"}
+
+
+def test_two_masters_that_share_one_common_repo_serve_their_own_cells_and_give_back_their_own_workers(
+    empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
+) -> None:
+    """The script holds for both; processes, state and workers are each master's own. An `uninstall` on one changes the
+    script for the other as well, whose processes may all be the platform's own before anybody gives its workers back.
+    """
+    with Cell.up(scheduler={"schedule_interval": "0:0:1"}) as up:
+        other = replace(up, declared=())
+        other.reset()
+        with played_cloud(other, "cloud_pipeline") as its_cloud:
+            first = launcher_of(empty_cell, cloud, QUICK)
+            second = launcher_of(other, its_cloud, QUICK, shared=first.repo)
+            show_on_failure["logs"] = lambda: first.shown() + second.shown()
+            masters = ((first, Autoscaling(empty_cell), Gate(empty_cell)), (second, Autoscaling(other), Gate(other)))
+            with first.launched(), second.launched():
+                jobs = [gate.submit("-q", "main.q") for _, _, gate in masters]
+                until(
+                    lambda: all(scaling.running_on(job) for job, (_, scaling, _) in zip(jobs, masters, strict=True)), 90
+                )
+                workers = [billable(empty_cell, cloud), billable(other, its_cloud)]
+                gone = first.command("platform", "uninstall")
+                status = second.command("platform", "status")
+                first.restart("main.q")
+                until(lambda: THEIRS in first.console("main.q").read_text(), 30, "it is not back on the first")
+                masters[0][2].open()
+                until(lambda: billable(empty_cell, cloud) == [], 60, "the first master's worker is leaked")
+                still = (billable(other, its_cloud), masters[1][1].running_on(jobs[1]), deciding(second))
+                second.restart("main.q")
+                until(lambda: THEIRS in second.console("main.q").read_text(), 30, "it is not back on the second")
+                also = second.command("platform", "uninstall")
+                masters[1][2].open()
+                until(lambda: billable(other, its_cloud) == [], 60, "the second master's worker is leaked")
+                ended = [scaling.ended_well(job) for job, (_, scaling, _) in zip(jobs, masters, strict=True)]
+
+    assert [len(each) for each in workers] == [1, 1]
+    assert (gone.returncode, also.returncode) == (0, 0)
+    assert status.returncode == 1
+    assert "the platform's own script is in place" in status.stdout.decode()
+    assert still[0] == workers[1]
+    assert still[1], "its job runs on"
+    assert still[2] == "main.q", "its process goes on until it is restarted"
+    assert "our workers are given back" in also.stdout.decode()
+    assert ended == [True, True]
+
+
+def test_a_committed_master_that_was_paused_and_goes_on_leaves_the_workers_of_the_first_one_alone(
+    empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
+) -> None:
+    """The image has the state, the register and Grid Engine's files of the first run, with its tag. Here even the name
+    of its host is the same.
+    """
+    first = launcher_of(empty_cell, cloud, QUICK)
+    scaling, before, later = Autoscaling(empty_cell), Gate(empty_cell, "before"), Gate(empty_cell, "later")
+    of_first = before.submit("-q", "main.q", "-r", "y")
+    with first.launched():
+        until(lambda: scaling.running_on(of_first), 60, "the job did not start")
+        (kept,) = billable(empty_cell, cloud)
+        for pid in first.pids("main.q"):
+            kill(pid)
+        committed = Launcher(empty_cell, {**first.run, "RUN_ID": another_master(empty_cell, cloud)})
+        show_on_failure["logs"] = committed.shown
+        assert committed.command("platform", "install").returncode == 0
+        committed.start("main.q")
+        until(lambda: deciding(committed) == "main.q", 60, "nobody decides in the committed run")
+        for pid in committed.pids("main.q"):
+            kill(pid)
+        resumed = committed.resume()
+        job = later.submit("-q", "main.q")
+        later.open()
+        until(lambda: scaling.ended_well(job), 120, "the job of the committed run did not end well")
+        until(lambda: billable(empty_cell, cloud) == [kept], 60, "a worker is leaked, or that of the first run ended")
+        empty_cell.out("qdel", "-f", of_first)
+
+    assert resumed.returncode == 0, resumed.stderr.decode()
+
+
+def another_master(cell: Cell, cloud: PlayedCloud) -> str:
+    """A further master run on the platform."""
+    run = int(str(told(cell, cloud, "static")))
+    asked = {"instanceType": "m5.large", "hddSize": 50, "dockerImage": cloud.environment["docker_image"], "params": {}}
+    told(cell, cloud, "run", id=run, asked=asked)
+    return str(run)
