@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +14,8 @@ from autoscaler.report import SCHEMA
 if TYPE_CHECKING:
     from autoscaler.report.blocks import Block
 
+AT_ONCE = 1 << 16
+"""Characters of JSON that are printed at a time."""
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -23,7 +25,37 @@ def echo(text: str = "", *, err: bool = False) -> None:
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    echo(plain_json(json.dumps(document, indent=2, ensure_ascii=False)))
+    """Values that are iterators are printed as lists, item by item: a long list need not be in memory."""
+    waiting, size = [], 0
+    for piece in _pieces(document):
+        waiting.append(plain_json(piece))
+        size += len(piece)
+        if size > AT_ONCE:
+            click.echo("".join(waiting), nl=False)
+            waiting, size = [], 0
+    click.echo("".join(waiting))
+
+
+def _pieces(document: Mapping[str, Any]) -> Iterator[str]:
+    """The text that `json.dumps` would make with an indentation of 2."""
+    before = "{"
+    for name, value in document.items():
+        yield f"{before}\n  {json.dumps(name)}: "
+        yield from _listed(value) if isinstance(value, Iterator) else (_indented(value, 2),)
+        before = ","
+    yield "\n}" if document else "{}"
+
+
+def _listed(values: Iterator[Any]) -> Iterator[str]:
+    before = "["
+    for value in values:
+        yield f"{before}\n    {_indented(value, 4)}"
+        before = ","
+    yield "[]" if before == "[" else "\n  ]"
+
+
+def _indented(value: Any, spaces: int) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n" + " " * spaces)
 
 
 def print_document(document: Mapping[str, Any], blocks: Callable[[], Iterable[Block]], *, as_json: bool) -> None:

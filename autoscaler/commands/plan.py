@@ -24,8 +24,8 @@ def command(invocation: Invocation, record: Path | None, by_job: bool, as_json: 
 
     The command changes nothing: neither Grid Engine, nor the provider, nor the autoscaler's memory.
     """
-    document = observe_and_plan(invocation, record).document(by_job=by_job)
+    seen = observe_and_plan(invocation, record)
     if as_json:
-        print_json(document)
+        print_json(seen.lazy_document(by_job=by_job))
     else:
-        print_plan(document)
+        print_plan(seen.document(by_job=by_job))

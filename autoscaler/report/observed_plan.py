@@ -28,6 +28,12 @@ class ObservedPlan:
 
         return document(self.snapshot, self.plan, self.timings, by_job=by_job, zone=self.zone)
 
+    def lazy_document(self, *, by_job: bool = False) -> dict[str, Any]:
+        """The same with iterators in place of the long lists."""
+        from autoscaler.report.document import lazy_document
+
+        return lazy_document(self.snapshot, self.plan, self.timings, by_job=by_job, zone=self.zone)
+
     def jobs(self) -> dict[str, Any]:
         """A row for each waiting job."""
         document = self.document(by_job=True)
