@@ -144,7 +144,10 @@ class QueueSettings(Section):
         unit="per hour",
     )
     max_launches_per_hour: AtLeastOne | None = setting(
-        "CP_CAP_AUTOSCALE_MAX_LAUNCHES_PER_HOUR", None, "Most workers launched in any 60 minutes."
+        "CP_CAP_AUTOSCALE_MAX_LAUNCHES_PER_HOUR",
+        None,
+        "Most workers launched in any 60 minutes. If jobs have several owners, half of what others left of it may be "
+        "launches for one owner that have helped no job, or not yet.",
     )
     instance_type: str | None = setting(
         "CP_CAP_AUTOSCALE_INSTANCE_TYPE", None, "Instance type of workers. Default: the master's.", also="instance_size"

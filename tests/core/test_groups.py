@@ -354,6 +354,18 @@ def test_a_group_does_not_wait_for_an_owner_who_used_up_the_circuit_breakers_win
     ]
 
 
+def test_a_group_larger_than_an_owners_part_of_an_hour_is_launched_whole() -> None:
+    """Unless workers that were launched for this owner have not helped yet."""
+    world = in_groups(
+        replace(MPI, ask=replace(MPI.ask, owner="eve")), limits=Limits(max_workers=100, max_launches_per_hour=2)
+    )
+    seen = tuple(OwnerSeen(each, NOW) for each in ("ann", "eve"))
+    made = plan(replace(world, memory=replace(world.memory, owners=seen)))
+    assert [types for _, _, types in launches(made)] == [{"m5.large": 2}]
+    unhelpful = (Event(NOW - 900, 1, "execute", owner="eve"),)
+    assert launches(plan(replace(world, memory=replace(world.memory, owners=seen, unhelpful=unhelpful)))) == []
+
+
 def test_every_job_gets_a_group_of_its_own() -> None:
     decided = plan(in_groups(MPI, a_job(2, slots=8, pe="mpi*")))
 

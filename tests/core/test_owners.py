@@ -14,10 +14,10 @@ from autoscaler.core.limits.circuit_breaker import slowed_owners, tripped
 from autoscaler.core.model.cluster import JobCategory, JobRequest
 from autoscaler.core.model.evidence import Answer
 from autoscaler.core.model.fleet import OrderedFor, OrderState
-from autoscaler.core.model.memory import Event, OwnerSeen
+from autoscaler.core.model.memory import Event, LaunchTrial, OwnerSeen
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import CircuitBreaker, OwnerKind
+from autoscaler.core.policy import CircuitBreaker, Limits, OwnerKind
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     NOW,
@@ -427,6 +427,54 @@ def test_jobs_that_are_deleted_as_their_workers_come_stop_no_launch_for_others()
     world.ask(4, "ann")
     world.go_on(90.0)
     assert [launch.ordered_for[0].user for launch in world.launched[2:]] == ["ann"]
+
+
+# -- launches of an hour -----------------------------------------------------------------------------------------------
+
+TEN = Limits(max_workers=20, max_launches_per_hour=10)
+
+
+def in_an_hour(*things: Any, unhelped: int = 0, open_: int = 0, owners: tuple[str, ...] = ("ann", "eve")) -> Plan:
+    """A plan half an hour after five launches for eve. `open_`: of them, how many may help yet."""
+    world = a_snapshot(*things, limits=TEN)
+    events = tuple(Event(NOW - 1800.0, 1, "execute", owner="eve") for _ in range(5))
+    trials = {
+        f"order-{number}": LaunchTrial("execute", NOW - 1800.0, workers=1, ordered_for=(OrderedFor("eve", slots=2),))
+        for number in range(open_)
+    }
+    orders = [an_order(ids=(f"i-{at}",), state=OrderState.ACCEPTED, age=1800) for at in range(open_)]
+    orders = [replace(order, id=f"order-{at}") for at, order in enumerate(orders)]
+    memory = replace(
+        world.memory,
+        launches=events,
+        unhelpful=events[:unhelped],
+        trials=trials,
+        owners=tuple(OwnerSeen(owner, NOW) for owner in owners),
+    )
+    return plan(replace(world, memory=memory, fleet=replace(world.fleet, orders=tuple(orders))))
+
+
+def test_launches_that_helped_no_job_are_half_of_what_an_owner_may_use_up_of_an_hour() -> None:
+    own, theirs = a_job(1, slots=2, owner="ann"), a_job(2, slots=1, owner="eve")
+    made = in_an_hour(own, theirs, unhelped=5)
+    assert ([codes(launch.reason)[0] for launch in made.actions if isinstance(launch, Launch)], launched(made)) == (
+        [Code.DEMAND],
+        {"m5.large": 1},
+    )
+    assert reason_of(made, 2)[-1] is Code.CAPPED
+    assert launched(in_an_hour(theirs, unhelped=5)) == {}
+    assert launched(in_an_hour(theirs, unhelped=4)) == {"m5.large": 1}
+    assert launched(in_an_hour(theirs, unhelped=4, open_=1)) == {}
+    assert launched(in_an_hour(theirs)) == {"m5.large": 1}
+    assert launched(in_an_hour(theirs, unhelped=5, owners=("eve",))) == {"m5.large": 1}
+
+
+def test_a_launch_that_is_not_known_to_help_yet_takes_half_of_an_hour_at_most() -> None:
+    for owners, expected in ((("ann", "eve"), 5), (("eve",), 10)):
+        world = a_snapshot(jobs(40, slots=2, owner="eve"), limits=TEN, scale_up_batch=20)
+        seen = tuple(OwnerSeen(owner, NOW) for owner in owners)
+        made = plan(replace(world, memory=replace(world.memory, owners=seen)))
+        assert launched(made) == {"m5.large": expected}
 
 
 # -- jobs that fail at their start -------------------------------------------------------------------------------------

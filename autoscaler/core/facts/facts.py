@@ -7,6 +7,7 @@ return values.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -21,7 +22,7 @@ from autoscaler.core.capacity.reported_values import learn_reported
 from autoscaler.core.capacity.supply import Supply, SupplyContext, supply_of, usage_of
 from autoscaler.core.constraints.ruleset import NONE_KEPT
 from autoscaler.core.demand.demand import PendingDemand, read_demand
-from autoscaler.core.demand.owners import seen_owners
+from autoscaler.core.demand.owners import main_owner, seen_owners
 from autoscaler.core.hosts.load_reports import expected_back, track_silence
 from autoscaler.core.joining.seq_nos import seq_nos_of
 from autoscaler.core.limits.backoff import (
@@ -35,13 +36,13 @@ from autoscaler.core.limits.backoff import (
 from autoscaler.core.limits.budgets import no_launches, only_cheapest, over_budget
 from autoscaler.core.limits.circuit_breaker import slowed_owners
 from autoscaler.core.limits.launched import settled
-from autoscaler.core.limits.limits import Usage
+from autoscaler.core.limits.limits import HOUR, Usage
 from autoscaler.core.limits.lost_state import wait_for_listings
 from autoscaler.core.limits.unanswered_orders import taken, throttled
 from autoscaler.core.limits.unhelped_demand import UnhelpedDemand, unhelped_demand
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import LaunchFailure
-from autoscaler.core.model.memory import CameUp, OwnerSeen, ReportedType
+from autoscaler.core.model.memory import CameUp, Memory, OwnerSeen, ReportedType
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.constraint_effects import under_rules
 from autoscaler.core.placement.dispatches import before_dispatch
@@ -303,7 +304,20 @@ def _launch_context(
         reported=reported,
         only_cheapest=only_cheapest(policy, snapshot.spending),
         owners=owners,
+        unhelped=_unhelped_by_owner(memory, policy, max(now - HOUR, resumed_at or 0.0)) if owners > 1 else {},
     )
+
+
+def _unhelped_by_owner(memory: Memory, policy: Policy, since: float) -> Mapping[tuple[str, str], int]:
+    """By array of the settings and owner: the workers launched since then that helped no job, or not yet."""
+    found: Counter[tuple[str, str]] = Counter()
+    for event in memory.unhelpful:
+        if event.at > since:
+            found[event.node_array, event.owner] += event.count
+    for trial in memory.trials.values():
+        if trial.ordered_at > since and not trial.closed and trial.ran_at is None:
+            found[trial.node_array, main_owner(trial.ordered_for, policy.owner)] += max(trial.workers, 1)
+    return found
 
 
 def pass_context_of(snapshot: Snapshot) -> PassContext:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from autoscaler.core.capacity.offers import cheapest_first
 from autoscaler.core.facts.facts import Facts, facts_of, prepared
-from autoscaler.core.limits.limits import Room, Usage, launches_left, room_for
+from autoscaler.core.limits.limits import Room, Usage, room_for
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import NodeArrayPolicy
-from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.snapshot import Snapshot
 
 
@@ -46,8 +45,7 @@ def _of_array(array: NodeArrayPolicy, facts: Facts) -> Iterator[Prospect]:
     usable = {bucket.key for option in options for bucket in option.buckets}
     refusals = {verdict.bucket: verdict.reason for verdict in refused}
     for_all = facts.blocked or context.stopped_by(array) or context.throttled
-    an_hour = launches_left(array.limits, context.launches, family_of(array), context.now)
-    pace = [room for room in (an_hour, context.room_in_window()) if room is not None]
+    pace = [room for room in (context.room_in_hour(array), context.room_in_window()) if room is not None]
     for bucket in context.buckets:
         if not array.takes(bucket.key):
             continue

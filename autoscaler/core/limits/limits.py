@@ -288,12 +288,30 @@ def launches_left_in_window(
     return Room(max(circuit_breaker.max_launches - sum(done.values()) + sum(left_out), 0), cap)
 
 
-def launches_left(limits: Limits, launches: Sequence[Event], family: str, now: float) -> Room | None:
-    """How many more launches this hour allows for one array and those that extend it; None: no limit."""
+def launches_left(
+    limits: Limits,
+    launches: Sequence[Event],
+    family: str,
+    now: float,
+    *,
+    owner: str = "",
+    unhelped: int | None = None,
+    whole: bool = False,
+) -> Room | None:
+    """How many more launches this hour allows for one array and those that extend it; None: no limit.
+
+    `unhelped`: of this owner, how many workers of the hour have not helped a job, or not yet; None: there are no other
+    owners. Such workers may be half of what others left, since nothing would be left for these; with `whole`, all of it
+    if there is none so far.
+    """
     if limits.max_launches_per_hour is None:
         return None
     recent = [event for event in launches if now - event.at < HOUR and (event.family or event.node_array) == family]
     # A launch that brought nothing may have been given up without an answer: it counts as the most that it may bring.
     done = sum(event.launched or event.count for event in recent)
     cap = _own_cap("max_launches_per_hour", limits.max_launches_per_hour, limits)
-    return Room(max(limits.max_launches_per_hour - done, 0), cap)
+    left = limits.max_launches_per_hour - done
+    if owner and unhelped is not None and (unhelped or not whole):
+        own = sum(event.launched or event.count for event in recent if event.owner == owner)
+        left = min(left, -(-(left + own) // 2) - unhelped)
+    return Room(max(left, 0), cap)

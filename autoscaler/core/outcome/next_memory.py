@@ -47,7 +47,7 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         removals=(*recent(memory.removals, counted), *removed),
         quarantines=(*recent(memory.quarantines, WINDOW), *_quarantined(steps, now)),
         kills=(*recent(memory.kills, counted), *touched),
-        unhelpful=(*recent(memory.unhelpful, policy.circuit_breaker.window), *decided.protection.helped_no_job),
+        unhelpful=(*recent(memory.unhelpful, counted), *decided.protection.helped_no_job),
         queues_empty_since=facts.queues_empty_since,
         silent_since=track_silence(snapshot.cluster, memory.silent_since, now),
         observed_at=now,

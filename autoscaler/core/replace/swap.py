@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.capacity.offers import LaunchOffer
-from autoscaler.core.limits.limits import Usage, launches_left
+from autoscaler.core.limits.limits import Usage
 from autoscaler.core.model.memory import SwapNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import NodeArrayPolicy
@@ -35,7 +35,6 @@ from autoscaler.core.replace.swap_context import (
     replaced_worker,
     revocable,
 )
-from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.sizing.replacement import Replacement, SwapPlan
 from autoscaler.core.sizing.sizing import Replacing
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -155,7 +154,7 @@ def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
     ):
         return False
     rooms = (
-        launches_left(array.limits, launch_context.launches, family_of(array), pass_context.now),
+        launch_context.room_in_hour(array),
         launch_context.room_in_window(),
     )
     return all(room is None or room.count > 0 for room in rooms)

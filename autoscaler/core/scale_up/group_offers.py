@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from autoscaler.core.actions import Launch
 from autoscaler.core.capacity.offers import LaunchOffer
 from autoscaler.core.capacity.placement_groups import Group, GroupKind, kind_of, of_kind, workers_of
-from autoscaler.core.limits.limits import Room, Usage, launches_left, most_of, room_for
+from autoscaler.core.limits.limits import Room, Usage, most_of, room_for
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, LaunchFailure
 from autoscaler.core.model.memory import Backoff
@@ -95,12 +95,7 @@ class Ledger:
         """How many workers of this option the limits allow, the launches of an hour included. `owner`: of the jobs."""
         usage = self.usage_of(array)
         rooms = [room_for(bucket, array.limits, usage) for bucket in option.buckets]
-        hourly = launches_left(
-            array.limits,
-            self.group_context.launch_context.launches,
-            family_of(array),
-            self.group_context.launch_context.now,
-        )
+        hourly = self.group_context.launch_context.room_in_hour(array, owner, whole=True)
         if hourly is not None:
             rooms.append(replace(hourly, count=max(hourly.count - self.spent.get(family_of(array), 0), 0)))
         rooms += [room for room in (self._room_in_window(owner),) if room is not None]

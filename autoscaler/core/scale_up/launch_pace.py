@@ -1,5 +1,5 @@
-"""Launches for owners of jobs who have used up their part of the circuit breaker's window wait, and no others
-(docs/decisions/0099).
+"""Launches for owners of jobs who have used up their part of the circuit breaker's window, or of an hour, wait, and no
+others (docs/decisions/0099, 0101).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from autoscaler.core.demand.owners import owner_of, tasks_besides
 from autoscaler.core.limits.protected_mode import LaunchAllowance
 from autoscaler.core.model.demand_vector import CategoryDemand
-from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.core.model.reasons import Reason
 from autoscaler.core.policy import OwnerKind
 
 
@@ -47,8 +47,3 @@ def _for_others(want: CategoryDemand, paced: Mapping[str, Reason], kind: OwnerKi
     if not others or len(others) == len(want.asks):
         return want
     return replace(want, asks=tuple(ask for ask, _ in others), tasks=tuple(count for _, count in others))
-
-
-def is_paced(allowance: LaunchAllowance) -> bool:
-    """Whether launches for some of these tasks wait for the window."""
-    return allowance.reason is not None and allowance.reason.code is Code.LAUNCH_RATE_LIMIT

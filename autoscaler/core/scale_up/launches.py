@@ -4,7 +4,7 @@ of request sets. The workers that one launch may bring count against the limits 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Launch
@@ -19,7 +19,7 @@ from autoscaler.core.requests.created_nodes import by_request
 from autoscaler.core.requests.targets import Need
 from autoscaler.core.scale_up.group_launches import GroupLaunches
 from autoscaler.core.scale_up.launch_needs import LaunchNeeds
-from autoscaler.core.scale_up.launch_pace import for_others, is_paced, without_paced
+from autoscaler.core.scale_up.launch_pace import for_others, without_paced
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.sizing.sizing import ArrayLaunch, LaunchContext, Shortfall, size_launch, size_requested
 from autoscaler.core.snapshot import BucketVerdict
@@ -116,7 +116,7 @@ def _for_demand(
             for want, count in zip(needs.wanted, unmet, strict=True)
         ]
         allowances = needs.protection.hold_back(array, needs.wanted, mine)
-        paced, kind = launch_context.paced(), launch_context.policy.owner
+        paced, kind = launch_context.paced(array), launch_context.policy.owner
         allowances = without_paced(allowances, needs.wanted, mine, paced, kind)
         mine = [each.tasks for each in allowances]
         held_back |= {
@@ -131,7 +131,7 @@ def _for_demand(
         size = size_launch if replacement is None else replacement.size_launch
         wanted = for_others(needs.wanted, paced, kind)
         growth = size(array, Shortfall(wanted, mine, placement, short), usage[array.name], launch_context)
-        found.append((array, _as_trial(growth, allowances).besides(swaps.reasons.get(array.name))))
+        found.append((array, _as_trial(growth, allowances, paced.values()).besides(swaps.reasons.get(array.name))))
         placement = growth.placement or placement
         usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)
         if growth.covered:
@@ -139,9 +139,11 @@ def _for_demand(
     return found, usage, launch_context, {at: reason for at, reason in held_back.items() if unmet[at]}
 
 
-def _as_trial(growth: ArrayLaunch, allowances: Sequence[LaunchAllowance]) -> ArrayLaunch:
+def _as_trial(
+    growth: ArrayLaunch, allowances: Sequence[LaunchAllowance], paced: Collection[Reason] = ()
+) -> ArrayLaunch:
     """The launch; if launches like it helped no job, its reason says so."""
-    tried = next((each.reason for each in allowances if each.tasks and each.reason and not is_paced(each)), None)
+    tried = next((each.reason for each in allowances if each.tasks and each.reason and each.reason not in paced), None)
     if growth.launch is None or tried is None:
         return growth
     return replace(growth, launch=replace(growth.launch, reason=growth.launch.reason.then(tried)))

@@ -56,6 +56,8 @@ class LaunchContext:
     """Spent budgets that allow only the cheapest offers."""
     owners: int = 0
     """How many owners of jobs the cell has had."""
+    unhelped: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By array of the settings and owner: the workers launched in this hour that helped no job, or not yet."""
 
     def keeps_to_cheapest(self, demands: Iterable[CategoryDemand] = ()) -> Budget | None:
         """The budget that allows a launch for these jobs only the cheapest offer; None: there is none."""
@@ -80,20 +82,29 @@ class LaunchContext:
 
     def most_launches(self, array: NodeArrayPolicy, owner: str) -> int:
         """How many launches of an array for this owner the hour and the window of the circuit breaker allow."""
-        hourly = launches_left(array.limits, self.launches, family_of(array), self.now)
+        hourly = self.room_in_hour(array, owner)
         return min((room.count for room in (hourly, self.room_in_window(owner)) if room is not None), default=PLENTY)
+
+    def room_in_hour(self, array: NodeArrayPolicy, owner: str = "", *, whole: bool = False) -> Room | None:
+        """How many more launches of an array this hour allows for an owner of jobs; '': for nobody's."""
+        family = family_of(array)
+        unhelped = self.unhelped.get((family, owner), 0) if self.owners > 1 else None
+        return launches_left(array.limits, self.launches, family, self.now, owner=owner, unhelped=unhelped, whole=whole)
 
     def room_in_window(self, owner: str = "") -> Room | None:
         """How many more launches the window of the circuit breaker allows for an owner of jobs; '': for nobody's."""
         limits, launches = self.policy.circuit_breaker, self.launches
         return launches_left_in_window(limits, launches, self.now, self.resumed_at, owner=owner, known=self.owners)
 
-    def paced(self) -> Mapping[str, Reason]:
-        """Owners of jobs whose part of the window is used up, where the cell has others."""
-        if self.owners < 2 or self.policy.circuit_breaker.max_launches is None:
+    def paced(self, array: NodeArrayPolicy) -> Mapping[str, Reason]:
+        """Owners of jobs whose part of the window or of the array's hour is used up, where the cell has others."""
+        if self.owners < 2:
             return {}
-        rooms = {owner: self.room_in_window(owner) for owner in {event.owner for event in self.launches} if owner}
-        return {owner: room.cap for owner, room in rooms.items() if room is not None and room.count <= 0}
+        owners = sorted({event.owner for event in self.launches} - {""})
+        rooms = [
+            (owner, room) for owner in owners for room in (self.room_in_hour(array, owner), self.room_in_window(owner))
+        ]
+        return {owner: room.cap for owner, room in rooms if room is not None and room.count <= 0}
 
     def main_owner_of(self, demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> str:
         """The owner of most of these tasks; '': there are none."""
@@ -295,7 +306,7 @@ def _launch(
     if _too_soon(array, launch_context, requested=requested):
         note = because(Code.BATCH_DELAY, node_array=array.name, delay_s=launch_context.policy.batch_delay)
         return replace(growth, note=note)
-    hourly = launches_left(array.limits, launch_context.launches, family_of(array), launch_context.now)
+    hourly = launch_context.room_in_hour(array, owner)
     batch = None if requested else Room(array.scale_up_batch, because(Code.SCALE_UP_BATCH, batch=array.scale_up_batch))
     reason = reason.then(because(Code.LAUNCH_WANTED, workers=first.wanted, type=first.types))
     if first.reason is not None:
