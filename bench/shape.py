@@ -48,6 +48,11 @@ class Part:
 PARTS = (
     Part("kernel: decides and acts", 20_000, ("autoscaler.core", "autoscaler.engine")),
     Part(
+        "what to buy: sizes, strategies, packing, estimates",
+        1_700,
+        ("autoscaler.core.sizing", "autoscaler.core.packing"),
+    ),
+    Part(
         "Grid Engine", 5_400, ("autoscaler.sge", "autoscaler.munge", "autoscaler.hosts_file", "autoscaler.hosts_helper")
     ),
     Part("providers", 6_300, ("autoscaler.providers",)),

@@ -65,6 +65,8 @@ class Limits:
         return self.max_price_per_hour is not None or self.total_price_per_hour is not None
 
 
+COST = "cost"
+"""The strategy that buys the cheapest set by packing."""
 FITTING, LARGEST = "fitting", "largest"
 """Values of `hybrid_size`."""
 PACK_OFF, PACK_FIXED = "off", "fixed"
@@ -146,6 +148,11 @@ class NodeArrayPolicy:
     """False for a dynamic array that no request names any more: nothing is launched for it."""
     rules: Rules | None = field(default=None, repr=False, hash=False)
     """What its workers have by rules, and which constraints they meet."""
+
+    @property
+    def packs(self) -> bool:
+        """Whether it buys by packing: demand is then placed on its workers in balance too (`core.placement`)."""
+        return self.hybrid and self.strategy == COST and not self.machine_types
 
     def of_family(self, name: str) -> bool:
         """Whether `family` names this instance family."""

@@ -197,7 +197,8 @@ class QueueSettings(Section):
         "CP_CAP_AUTOSCALE_SCALE_UP_STRATEGY",
         "cpu-capacity",
         "cpu-capacity: the type that runs the most pending cores. naive-cpu-capacity: the smallest type with as many "
-        "cores as wait. default: naive-cpu-capacity if the batch size is 1, else cpu-capacity. Or one of your own "
+        "cores as wait. default: naive-cpu-capacity if the batch size is 1, else cpu-capacity. cost: the cheapest set "
+        "of workers of all families, sizes and price types that are allowed. Or one of your own "
         "([extend](extend.md#a-strategy-of-your-own)).",
     )
     hybrid_size: HybridSize = setting(

@@ -17,7 +17,7 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.sizing.problem import Part, Problem, Proposal, Strategy, name_of, reason_of
-from autoscaler.core.sizing.strategies import CPU_CAPACITY, NAIVE_CPU_CAPACITY, proposals_for
+from autoscaler.core.sizing.strategies import CPU_CAPACITY, NAIVE_CPU_CAPACITY, STRATEGIES, proposals_for
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.errors import SettingsError
 from autoscaler.settings.strategies import OfOthers, known_name, of_others
@@ -36,6 +36,13 @@ class TestCpuCapacity(StrategyContract):
 class TestNaiveCpuCapacity(StrategyContract):
     def strategy(self) -> Strategy:
         return NAIVE_CPU_CAPACITY
+
+
+class TestCost(StrategyContract):
+    name, many = "cost", 120
+
+    def strategy(self) -> Strategy:
+        return STRATEGIES["cost"]
 
 
 def pairs(problem: Problem) -> Sequence[Proposal]:

@@ -5,7 +5,7 @@ others are not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoscaler.core.capacity.reported_values import as_reported, reported_by
 from autoscaler.core.limits.backoff import backoff_of
@@ -86,7 +86,7 @@ def offers_for(
             price_type=price_type,
             buckets=tuple(found),
             offer=offer,
-            host=offer.host("", array.queue),
+            host=_packed(offer.host("", array.queue), array, found[0]),
             reported=known,
             room=min((room_under(left, bucket) for bucket in found), key=lambda room: room.count),
         )
@@ -95,6 +95,10 @@ def offers_for(
         for offer in (as_reported(host_values_of(found[0].type, array, complexes, found[0].key), known, complexes),)
     ]
     return tuple(sorted(options, key=lambda option: by_size(option, array))), tuple(verdicts)
+
+
+def _packed(host: Host, array: NodeArrayPolicy, bucket: Bucket) -> Host:
+    return replace(host, price=bucket.price_per_hour or 0.0) if array.packs else host
 
 
 def distinguishing(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> object:

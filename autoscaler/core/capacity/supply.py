@@ -12,7 +12,7 @@ from types import MappingProxyType
 from autoscaler.core.capacity.reported_values import of_coming, reported_by
 from autoscaler.core.limits.limits import Usage
 from autoscaler.core.model.cluster import Cluster, ExecutionHost
-from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, Fleet, InstanceType, Worker
+from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, Fleet, InstanceType, Order, Worker
 from autoscaler.core.model.memory import ReportedType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.hosts import HOSTNAME, HostValues, emptied_host, host_values_of, joined_host
@@ -109,7 +109,15 @@ class SupplyContext:
         """The free part of a worker, with its group."""
         there = replace(worker.host, instances=worker.to_enable) if worker.host else None
         host = self.joined(there, ignoring) if there else None
-        return host if host is None else replace(host, group=self.usable_group(worker))
+        if host is None:
+            return None
+        return replace(host, group=self.usable_group(worker), price=self.price(worker.array, worker.worker))
+
+    def price(self, array: NodeArrayPolicy | None, ordered: Worker | Order) -> float | None:
+        """What placement takes as its price; None: its node array does not buy by packing."""
+        if array is None or not array.packs:
+            return None
+        return ordered.price_per_hour or 0.0
 
     def usable_group(self, worker: WorkerState) -> str:
         """Its group, if Grid Engine can start the group's jobs there. It cannot if the group's parallel environments do
@@ -221,7 +229,8 @@ def _machines_coming(context: SupplyContext) -> list[Host]:
             offer = context.offer(worker.worker.type, worker.array, worker.worker.bucket)
             host_name = worker.worker.name if HOSTNAME in context.names else None
             host = offer.host(worker.worker.id, worker.array.queue, host_name)
-            hosts.append(replace(host, group=worker.worker.group_id or ""))
+            price = context.price(worker.array, worker.worker)
+            hosts.append(replace(host, group=worker.worker.group_id or "", price=price))
     return hosts
 
 
@@ -248,7 +257,7 @@ def _orders_coming(context: SupplyContext) -> list[Host]:
         array = policy.node_array(order.node_array)
         if array is not None and order.group_id not in context.given_up:
             offer = context.offer(order.type, array, order.bucket)
-            there = offer.host("", array.queue)
+            there = replace(offer.host("", array.queue), price=context.price(array, order))
             hosts += [replace(there, name=name, group=order.group_id) for name in names]
     return hosts
 

@@ -29,6 +29,10 @@ class Host:
     """
     forced: frozenset[str] = frozenset()
     """Complexes that every job here must request (FORCED)."""
+    price: float | None = None
+    """An hour, of a worker of a node array that buys by packing: demand is placed on such workers as they were bought
+    for it, where placing the hardest first leaves some.
+    """
 
     def most_of(self, name: str) -> float:
         """How much of a consumable jobs can get on this host."""

@@ -26,6 +26,7 @@ class Kind:
     group: str = ""
     own: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     forced: frozenset[str] = frozenset()
+    price: float | None = None
     rooms: dict[int, int] | None = field(default=None, compare=False)
     """The room that was found for needs, by their number. Kinds with the same contents share it."""
 
@@ -191,12 +192,24 @@ class Kind:
                 if name in free:
                     free[name] -= amount
         return Kind(
-            tuple(slots), free, self.properties, False, self.names, self.new, True, self.group, own, self.forced
+            tuple(slots),
+            free,
+            self.properties,
+            False,
+            self.names,
+            self.new,
+            True,
+            self.group,
+            own,
+            self.forced,
+            self.price,
         )
 
     def _of(self, names: tuple[str, ...], new: int) -> Kind:
         touched, group, own = self.touched, self.group, self.own
-        return Kind(self.slots, self.free, self.properties, self.empty, names, new, touched, group, own, self.forced)
+        return Kind(
+            self.slots, self.free, self.properties, self.empty, names, new, touched, group, own, self.forced, self.price
+        )
 
 
 def _take_from(own: dict[str, int], amounts: tuple[tuple[str, int], ...], times: int) -> None:
@@ -231,6 +244,7 @@ def _alike(one: Host, other: Host) -> bool:
         and one.group == other.group
         and one.own == other.own
         and one.forced == other.forced
+        and one.price == other.price
     )
 
 
@@ -269,6 +283,7 @@ def _made_kind(host: Host, names: tuple[str, ...], new: int) -> Kind:
         group=host.group,
         own={pool: {name: exact(amount) for name, amount in values} for pool, values in host.own.items()},
         forced=host.forced,
+        price=host.price,
     )
     kind.rooms = _rooms_of(kind)
     return kind

@@ -74,6 +74,8 @@ class State:
     opened: OpenedHosts
     groups: dict[str, None]
     weights: Weights
+    packed: bool = False
+    """Whether some of the hosts are workers whose node array buys by packing (`Host.price`)."""
     placed: LastValues[tuple[Want, ...], tuple[Placement, State]] = field(default_factory=LastValues)
     """By demands: their places, and the state afterwards."""
     pieces: LastValues[tuple[Want, ...], tuple[int, ...]] = field(default_factory=LastValues)
@@ -94,7 +96,7 @@ class State:
         if known is None:
             fresh = {**self.fresh, max(self.fresh, default=-1) + 1: kind}
             groups = {**self.groups, kind.group: None} if kind.group else self.groups
-            known = State(fresh, self.opened, groups, self.weights)
+            known = State(fresh, self.opened, groups, self.weights, self.packed or kind.price is not None)
             self.grown.keep(kind, known)
         return known
 
@@ -113,7 +115,7 @@ def state_of(hosts: Sequence[Host]) -> State:
     known = _STATES.of(kinds)
     if known is None:
         groups = dict.fromkeys(kind.group for kind in kinds if kind.group)
-        known = State(dict(enumerate(kinds)), OpenedHosts(), groups, {})
+        known = State(dict(enumerate(kinds)), OpenedHosts(), groups, {}, any(kind.price is not None for kind in kinds))
         _STATES.keep(kinds, known)
     _SUPPLIES.keep(given, known)
     return known

@@ -14,10 +14,12 @@ from dataclasses import replace
 
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.offered_host import Host
+from autoscaler.core.packing.balanced import Filled, Machines, Way, filled, ways
 from autoscaler.core.placement.kinds import Kind, kind_of
 from autoscaler.core.placement.needs import Need, Want, added, need_of
+from autoscaler.core.placement.pieces import is_divisible, pieces_for
 from autoscaler.core.placement.placed import FEW, MOST_ABLE, Placement, State, state_of
-from autoscaler.core.placement.scarcity import OpenedHosts, Weights, orders_of, weights_on
+from autoscaler.core.placement.scarcity import OpenedHosts, Weights, dominant, orders_of, weights_on
 
 PLENTY = 1_000_000
 """More workers than any demand would use."""
@@ -101,6 +103,116 @@ class OpenPlacement:
         return placement
 
     def _place(self, wants: tuple[Want, ...]) -> Placement:
+        """Place by hardness. On workers that are packed, place in balance as well where that leaves tasks, and keep
+        what serves more.
+        """
+        begun, trace = self._state, self._trace
+        placement = self._by_hardness(wants)
+        if placement.complete or not begun.packed:
+            return placement
+        after, traced, most = self._state, self._trace, self._share(wants, placement)
+        for way in ways(begun.size):
+            self._state, self._trace = begun, None if trace is None else []
+            other = self._in_balance(wants, way)
+            if other is not None and (share := self._share(wants, other)) > most:
+                placement, after, traced, most = other, self._state, self._trace, share
+            if placement.complete:
+                break
+        self._state, self._trace = after, traced
+        return placement
+
+    def _share(self, wants: tuple[Want, ...], placement: Placement) -> float:
+        """How much is placed, by the dominant shares of the tasks."""
+        needs = ((need_of(demand), tasks) for (demand, _), tasks in zip(wants, placement.placed, strict=True))
+        return sum(tasks * dominant(need, self._weights) * need.visits for need, tasks in needs if need and tasks)
+
+    def _in_balance(self, wants: tuple[Want, ...], way: Way) -> Placement | None:
+        """Place with slots and memory running out together (`balanced`), what needs whole hosts on the cheapest ones;
+        None: what was found is not exact.
+        """
+        self._begin()
+        self._fresh = dict(sorted(self._fresh.items(), key=lambda each: each[1].price or 0.0))
+        orders = orders_of(wants)
+        self._weights = weights_on(orders.consumables, [*self._fresh.values(), *self._opened.kinds.values()])
+        placed, order = [0] * len(wants), orders.by(self._weights)
+        for index, need in order:
+            count, self._demand = wants[index][1], index
+            if not is_divisible(need):
+                placed[index] = self._put_together(need, count) if need.together else self._put(need, count)
+        hosts = [*self._opened.kinds.items(), *self._fresh.items()]
+        needs = [(index, need, wants[index][1]) for index, need in order if is_divisible(need)]
+        pieces, contents = pieces_for(needs, [kind for _, kind in hosts])
+        machines = [
+            Machines(kind.count, has, kind.price or 0.0) for (_, kind), has in zip(hosts, contents, strict=True)
+        ]
+        found, tasks = filled(pieces, machines, way)
+        for piece, done in zip(pieces, tasks, strict=True):
+            placed[piece.at] = done
+        need_at = {index: need for index, need, _ in needs}
+        if not self._load(hosts, [(piece.at, need_at[piece.at]) for piece in pieces], found, placed):
+            return None
+        for index, need in order:
+            if placed[index] < wants[index][1] and not need.together:
+                self._demand = index
+                placed[index] += self._put(need, wants[index][1] - placed[index])
+        return self._placement(wants, placed)
+
+    def _load(
+        self,
+        hosts: Sequence[tuple[int, Kind]],
+        pieces: Sequence[tuple[int, Need]],
+        found: Sequence[Filled],
+        placed: list[int],
+    ) -> bool:
+        """Charge what machines are filled with. `pieces`: demand and need of each. A task on one host that does not
+        fit exactly is no longer placed; False: a share of a task that spreads does not fit.
+        """
+        by_kind: dict[int, list[Filled]] = {}
+        for each in found:
+            if each.content:
+                by_kind.setdefault(each.kind, []).append(each)
+        for at, entries in by_kind.items():
+            number, kind = hosts[at]
+            if kind.touched:
+                self._opened.remove(number)
+            else:
+                del self._fresh[number]
+            rest: Kind | None = kind
+            for each in entries:
+                if rest is None:
+                    return False
+                taken, rest = rest.split(each.machines)
+                for (demand, need), many in ((pieces[n], many) for n, many in each.content.items()):
+                    room = min(taken.room(need), many)
+                    if room < many and need.visits > 1:
+                        return False
+                    placed[demand] -= (many - room) * taken.count
+                    taken = self._charged(taken, demand, need, room) if room else taken
+                if taken.touched and not taken.full:
+                    self._opened.add(taken)
+                elif not taken.touched:
+                    self._fresh[max(self._fresh, default=-1) + 1] = taken
+            if rest is not None and rest.touched:
+                self._opened.add(rest)
+            elif rest is not None:
+                self._fresh[number] = rest
+        self._fresh = dict(sorted(self._fresh.items()))
+        return True
+
+    def _charged(self, kind: Kind, demand: int, need: Need, visits: int) -> Kind:
+        self._used.update(kind.names)
+        if self._trace is not None:
+            self._trace.append((demand, kind.names, visits))
+        if not kind.touched:
+            self._new_used += kind.new
+        return kind.after(need, visits)
+
+    def _placement(self, wants: tuple[Want, ...], placed: Sequence[int]) -> Placement:
+        self._state = State(self._fresh, self._opened, self._state.groups, self._weights, self._state.packed)
+        unmet = tuple(count - done for (_, count), done in zip(wants, placed, strict=True))
+        return Placement(tuple(placed), unmet, frozenset(self._used), self._new_used)
+
+    def _by_hardness(self, wants: tuple[Want, ...]) -> Placement:
         self._begin()
         placed = [0] * len(wants)
         if self._fresh or self._opened.kinds:
@@ -111,9 +223,7 @@ class OpenPlacement:
                     break
                 count, self._demand = wants[index][1], index
                 placed[index] = self._put_together(need, count) if need.together else self._put(need, count)
-        self._state = State(self._fresh, self._opened, self._state.groups, self._weights)
-        unmet = tuple(count - done for (_, count), done in zip(wants, placed, strict=True))
-        return Placement(tuple(placed), unmet, frozenset(self._used), self._new_used)
+        return self._placement(wants, placed)
 
     def _begin(self) -> None:
         state = self._state

@@ -66,7 +66,12 @@ def weights_on(consumables: Sequence[str], hosts: Sequence[Kind]) -> Weights:
 
 def _rank(need: Need, weights: Weights) -> tuple[int, bool, float]:
     """Demands that few hosts can take come before large ones. Equal ones keep their order."""
-    return -len(need.properties), not need.exclusive, -max(need.visit, *_weighed(need.at_most, weights), 0)
+    return -len(need.properties), not need.exclusive, -dominant(need, weights)
+
+
+def dominant(need: Need, weights: Weights) -> float:
+    """The largest of its shares of a host, in slots."""
+    return max(need.visit, *_weighed(need.at_most, weights), 0)
 
 
 def _weighed(amounts: tuple[tuple[str, int], ...], weights: Weights) -> Iterator[float]:

@@ -102,6 +102,8 @@ class Problem:
     """Unix seconds."""
     batch: int | None = None
     """Most workers that one launch brings; the next one follows in a later pass. None: any number."""
+    since: Sequence[float] = ()
+    """Parallel to the unmet demand: since when its oldest task could run, Unix seconds. Empty: not known."""
 
     def alone(self, offers: Sequence[LaunchOffer]) -> tuple[Proposal, ...]:
         """For each of these offers, in their order: as many workers of it alone as demand uses, within limits. One of

@@ -200,6 +200,7 @@ def size_launch(
         what_is_left(array.limits, usage),
         launch_context.now,
         array.scale_up_batch,
+        tuple(want.oldest for want in shortfall.wanted),
     )
     sized: Sequence[Proposal]
     owner = launch_context.main_owner_of(shortfall.wanted, shortfall.unmet)

@@ -8,8 +8,9 @@ from types import MappingProxyType
 from autoscaler.core.capacity.offers import LaunchOffer
 from autoscaler.core.placement.needs import Want
 from autoscaler.core.placement.placement import OpenPlacement
-from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.policy import COST, NodeArrayPolicy
 from autoscaler.core.sizing import cpu_capacity, naive_cpu_capacity
+from autoscaler.core.sizing.cheapest.cheapest import propose
 from autoscaler.core.sizing.problem import ByType, Problem, Proposal, Strategy, settled
 
 CPU_CAPACITY, NAIVE_CPU_CAPACITY = ByType(cpu_capacity.order), ByType(naive_cpu_capacity.order)
@@ -17,6 +18,7 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
         "cpu-capacity": CPU_CAPACITY,
         "naive-cpu-capacity": NAIVE_CPU_CAPACITY,
+        COST: propose,
         "default": CPU_CAPACITY,  # if workers come in batches; `strategy_of` knows the other case
     }
 )
@@ -52,7 +54,7 @@ def strategy_of(array: NodeArrayPolicy) -> Strategy:
 def proposals_for(strategy: Strategy, problem: Problem) -> tuple[Proposal, ...]:
     """What a strategy proposes. What one that is not ours proposes is placed and capped anew."""
     proposals = tuple(strategy(problem))
-    return proposals if isinstance(strategy, ByType) else settled(problem, proposals)
+    return proposals if isinstance(strategy, ByType) or strategy is propose else settled(problem, proposals)
 
 
 def preferred(array: NodeArrayPolicy, problem: Problem) -> tuple[LaunchOffer, ...]:

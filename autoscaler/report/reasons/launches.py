@@ -153,6 +153,11 @@ ROWS = {
         short="preferred",
         owner_remedy="Nothing needs to be done.",
     ),
+    Code.LAUNCH_CHEAPEST: ReasonRow(
+        "the cheapest set that was found: {price} an hour[, {more} less than {second}]",
+        short="cheapest",
+        owner_remedy="Nothing needs to be done.",
+    ),
     Code.LAUNCH_REPLACES: ReasonRow(
         "it replaces {worker}",
         short="replaces",

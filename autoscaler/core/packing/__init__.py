@@ -1,0 +1,1 @@
+"""Packs pieces of demand on machines, in plain numbers: it knows neither Grid Engine nor placement."""

@@ -1,0 +1,390 @@
+"""Machines filled one after the other, so that slots and memory run out together.
+
+Placement by hardness puts demand that takes much memory on the first machines until their memory is used up, and their
+free slots are lost. Here each machine is filled with pieces that take most of what it has most left of. Amounts are
+vectors: slots, then consumables. It is a rule of thumb: what comes of it is charged exactly afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from autoscaler.core.packing.resource_prices import resource_prices
+
+SCARCE = 0.95
+"""As `NEARLY`, for machines of which there are only so many: they are cheap, so they are filled before others."""
+NEARLY = 0.995
+"""Contents whose worth differs by less, as a share of what their machines are worth, count as equal."""
+TINY = 1e-9
+PROMISING = 0.97
+"""Contents are improved by exchanges where all that a machine has is worth so much of its price."""
+EXCHANGES, MOST_PIECES, MOST_KINDS = 6, 40, 32
+"""Exchanges of one content; with more pieces or kinds of machines they would take too long."""
+
+Vector = tuple[int, ...]
+Content = Mapping[int, int]
+"""Pieces by position, and how many of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one visit of a demand takes of a machine. A visit: slots that must be together."""
+
+    at: int
+    """The demand's position."""
+    size: Vector
+    kinds: frozenset[int]
+    """Positions of the kinds of machines that would take it, if they had enough left."""
+    tasks: int
+    visits: int
+    """Visits of each task."""
+    apart: bool
+    """Whether each visit of a task goes to another machine."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.tasks * self.visits
+
+    @property
+    def most(self) -> int:
+        """How many of them one machine takes at most, whatever it has."""
+        return self.tasks if self.apart and self.visits > 1 else self.count
+
+
+class Filling:
+    """Pieces while machines are filled with them."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = pieces
+        self.left = [piece.count for piece in pieces]
+        self._most = [piece.most for piece in pieces]
+        self._known: dict[Hashable, tuple[int, Mapping[int, Sequence[int]]]] = {}
+        """By kind: its queues, and how many pieces may be gone until they are made anew."""
+        self._gone = 0
+
+    def take(self, content: Content, machines: int) -> None:
+        for at, many in content.items():
+            self.left[at] -= many * machines
+            self._gone += not self.left[at]
+
+    def has(self, content: Content) -> bool:
+        """Whether the pieces that are left still fill one machine in this way."""
+        return all(self.left[at] >= many for at, many in content.items())
+
+    def most_alike(self, content: Content) -> int:
+        """How many machines the pieces that are left fill in this way."""
+        return min(self.left[at] // many for at, many in content.items())
+
+    def content(self, kind: int, has: Vector, first: int | None = None) -> dict[int, int]:
+        """What to put on one machine of this kind that has so much left; empty: nothing fits. `first`: a piece that
+        must be among it.
+        """
+        found: dict[int, int] = {}
+        there, whole = list(has), [float(amount) or 1.0 for amount in has]
+        queues = self._queues(kind, has)
+        place = dict.fromkeys(sorted(queues), 0)
+        if first is not None:
+            found[first] = 1
+            there = [amount - each for amount, each in zip(there, self.pieces[first].size, strict=True)]
+        while place and there[0] > 0:
+            scarcest = max(place, key=lambda number: there[number] / whole[number])
+            at = self._next(queues[scarcest], place, scarcest, there, found)
+            if at is None:
+                del place[scarcest]
+                continue
+            size = self.pieces[at].size
+            many = min(amount // each for amount, each in zip(there, size, strict=True) if each)
+            many = min(many, self.left[at] - found.get(at, 0), self._most[at] - found.get(at, 0))
+            if many > 1 and len(place) > 1:
+                others = max(there[number] / whole[number] for number in place if number != scarcest)
+                ahead = (there[scarcest] / whole[scarcest] - others) * whole[scarcest]
+                many = max(1, min(many, int(ahead / size[scarcest])))
+            found[at] = found.get(at, 0) + many
+            for number, each in enumerate(size):
+                there[number] -= each * many
+        return found
+
+    def improved(self, content: Content, kind: int, has: Vector, worths: Sequence[float], first: int | None) -> Content:
+        """A content that is worth more by exchanges of one piece for others, or by more pieces. `first` stays in it."""
+        others = [at for at, piece in enumerate(self.pieces) if self.left[at] and kind in piece.kinds]
+        if len(others) > MOST_PIECES:
+            return content
+        found, there = dict(content), list(has)
+        for at, many in content.items():
+            there = self._with(there, at, -many)
+        for _ in range(EXCHANGES):
+            gain, out, at, many = max(
+                (
+                    each
+                    for out in (None, *found)
+                    if out is None or out != first or found[out] > 1
+                    for each in self._exchanges(found, there, out, others, worths)
+                ),
+                default=(0.0, None, 0, 0),
+                key=lambda each: each[0],
+            )
+            if gain <= TINY * sum(worths[piece] * count for piece, count in found.items()):
+                break
+            if out is not None:
+                there = self._with(there, out, 1)
+                found[out] -= 1
+                if not found[out]:
+                    del found[out]
+            there = self._with(there, at, -many)
+            found[at] = found.get(at, 0) + many
+        return found
+
+    def _exchanges(
+        self,
+        found: Content,
+        there: Sequence[int],
+        out: int | None,
+        others: Sequence[int],
+        worths: Sequence[float],
+    ) -> Iterator[tuple[float, int | None, int, int]]:
+        """What is gained if one piece goes out (None: none) and as many of another as fit come in: gain, the piece that
+        goes, the one that comes, how many.
+        """
+        free = there if out is None else self._with(there, out, 1)
+        lost = 0.0 if out is None else worths[out]
+        for at in others:
+            piece = self.pieces[at]
+            many = min(self.left[at], self._most[at]) - found.get(at, 0)
+            if at == out or many <= 0:
+                continue
+            for size, amount in zip(piece.size, free, strict=True):
+                if size and amount // size < many:
+                    many = amount // size
+            if many > 0:
+                yield worths[at] * many - lost, out, at, many
+
+    def _with(self, there: Sequence[int], at: int, many: int) -> list[int]:
+        """What is left if so many of a piece go out."""
+        return [amount + each * many for amount, each in zip(there, self.pieces[at].size, strict=True)]
+
+    def _next(
+        self, queue: Sequence[int], place: dict[int, int], number: int, there: Sequence[int], found: Content
+    ) -> int | None:
+        """The first piece of this queue that still fits. What does not fit now never will on this machine."""
+        for position in range(place[number], len(queue)):
+            at = queue[position]
+            piece, taken = self.pieces[at], found.get(at, 0)
+            if self.left[at] > taken < self._most[at]:
+                for size, amount in zip(piece.size, there, strict=True):
+                    if size > amount:
+                        break
+                else:
+                    place[number] = position
+                    return at
+        return None
+
+    def _queues(self, kind: int, has: Vector) -> Mapping[int, Sequence[int]]:
+        """Pieces by the resource of which they take most of this machine, the largest first."""
+        key = kind, has
+        known = self._known.get(key)
+        if known is None or self._gone >= known[0]:
+            whole = [float(amount) or 1.0 for amount in has]
+            sized: dict[int, list[tuple[float, int, int]]] = {}
+            there = 0
+            for at, piece in enumerate(self.pieces):
+                if self.left[at] and kind in piece.kinds:
+                    shares = [size / amount for size, amount in zip(piece.size, whole, strict=True)]
+                    most = max(shares)
+                    if most <= 1.0:
+                        sized.setdefault(shares.index(most), []).append((-most, piece.at, at))
+                        there += 1
+            queues = {number: [at for _, _, at in sorted(found)] for number, found in sized.items()}
+            known = self._known[key] = self._gone + there // 4 + 1, queues
+        return known[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """Machines that are alike, and may be filled."""
+
+    count: int
+    has: Vector
+    price: float
+    scarce: bool = False
+    """Whether no more than these could be had of an offer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """So many machines with the same content."""
+
+    kind: int
+    """Their position among the given machines."""
+    machines: int
+    content: Content
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to fill machines. All are rules of thumb, and each is the best one at times."""
+
+    constrained_first: bool
+    """Each machine holds the piece that fewest kinds could hold."""
+    exchanges: bool
+    """Contents are improved by exchanges of one piece for others."""
+
+
+WAYS = (
+    Way(constrained_first=True, exchanges=False),
+    Way(constrained_first=True, exchanges=True),
+    Way(constrained_first=False, exchanges=False),
+)
+
+
+def ways(kinds: int) -> list[Way]:
+    """The ways to try with so many kinds of machines."""
+    return [way for way in WAYS if not way.exchanges or kinds <= MOST_KINDS]
+
+
+def filled(pieces: Sequence[Piece], kinds: Sequence[Machines], way: Way) -> tuple[list[Filled], list[int]]:
+    """Machines filled with whole tasks, those first whose content uses most of what they are worth; and the tasks that
+    are placed, parallel to the pieces.
+    """
+    filling = Filling(pieces)
+    found: list[Filled] = []
+    room = {kind: machines.count for kind, machines in enumerate(kinds) if machines.count > 0}
+    able = [_able(piece, kinds) for piece in pieces]
+    contents: _Contents = {}
+    while room and any(filling.left):
+        more = _fill(filling, kinds, room, able, contents, way)
+        if not more:
+            break
+        found += more
+    placed = [0] * len(pieces)
+    for at, piece in enumerate(pieces):
+        if piece.visits == 1:
+            placed[at] = piece.count - filling.left[at]
+        else:
+            placed[at] = _whole_tasks(piece, [(each.machines, each.content.get(at, 0)) for each in found])
+            found = list(_cut(found, at, placed[at], piece))
+    return found, placed
+
+
+_Contents = dict[tuple[int, int | None], Content]
+"""By kind and the piece that must be in it. It stays the same as long as enough pieces are left."""
+
+
+def _fill(
+    filling: Filling,
+    kinds: Sequence[Machines],
+    room: dict[int, int],
+    able: Sequence[frozenset[int]],
+    contents: _Contents,
+    way: Way,
+) -> list[Filled]:
+    """Machines at the resource prices of what is left, until one kind is used up."""
+    worths = _worths(filling, kinds, room)
+    worth_of = {kind: _worth(kinds[kind].has, worths) for kind in room}
+    limits = {kind: max(kinds[kind].price, worth_of[kind], TINY) for kind in room}
+    each_worth = [_worth(piece.size, worths) for piece in filling.pieces]
+    there = {at: able[at] & room.keys() for at, left in enumerate(filling.left) if left}
+    anchors = sorted(
+        (at for at, each in there.items() if each),
+        key=lambda at: (len(there[at]), -each_worth[at], filling.pieces[at].at),
+    )
+    found: list[Filled] = []
+    for anchor in anchors:
+        first = anchor if way.constrained_first else None
+        tried = [kind for kind in room if first is None or kind in there[anchor]]
+        while filling.left[anchor]:
+            values: dict[int, float] = {}
+            for kind in tried:
+                content = contents.get((kind, first))
+                if content is None or (content and not filling.has(content)):
+                    content = filling.content(kind, kinds[kind].has, first)
+                    if content and way.exchanges and PROMISING * kinds[kind].price <= worth_of[kind]:
+                        content = filling.improved(content, kind, kinds[kind].has, each_worth, first)
+                    contents[kind, first] = content
+                if content:
+                    values[kind] = sum(each_worth[at] * many for at, many in content.items()) / limits[kind]
+            best = _best(kinds, values)
+            if best is None:
+                break
+            content = contents[best, first]
+            machines = min(filling.most_alike(content), room[best])
+            filling.take(content, machines)
+            found.append(Filled(best, machines, content))
+            room[best] -= machines
+            if not room[best]:
+                del room[best]
+                return found
+    return found
+
+
+def _best(kinds: Sequence[Machines], values: Mapping[int, float]) -> int | None:
+    """The kind whose content is worth most, as a share of the machine; of nearly equal ones scarce ones, and then the
+    smallest.
+    """
+    most = max(values.values(), default=0.0)
+    near = [kind for kind, value in values.items() if value >= most * (SCARCE if kinds[kind].scarce else NEARLY)]
+    return min(
+        near,
+        key=lambda kind: (not kinds[kind].scarce, kinds[kind].has[0], kinds[kind].price, kind),
+        default=None,
+    )
+
+
+def _able(piece: Piece, kinds: Sequence[Machines]) -> frozenset[int]:
+    """The kinds of which a machine holds the piece."""
+    return frozenset(
+        kind for kind in piece.kinds if all(size <= has for size, has in zip(piece.size, kinds[kind].has, strict=True))
+    )
+
+
+def _worths(filling: Filling, kinds: Sequence[Machines], room: Mapping[int, int]) -> tuple[float, ...]:
+    pieces, left = filling.pieces, filling.left
+    demand = [0] * len(pieces[0].size)
+    for at, piece in enumerate(pieces):
+        if left[at] and not piece.kinds.isdisjoint(room):
+            for number, size in enumerate(piece.size):
+                demand[number] += size * left[at]
+    return resource_prices(
+        [(kinds[kind].price, kinds[kind].has, room[kind] if kinds[kind].scarce else None) for kind in room], demand
+    )
+
+
+def _worth(size: Sequence[float], worths: Sequence[float]) -> float:
+    return sum(each * worth for each, worth in zip(size, worths, strict=True))
+
+
+def _whole_tasks(piece: Piece, loads: Sequence[tuple[int, int]]) -> int:
+    """How many tasks make all their visits, if so many machines take so many visits each."""
+    visits = piece.visits
+    if not piece.apart:
+        return sum(machines * many for machines, many in loads) // visits
+    tasks = piece.tasks
+    while tasks and sum(machines * min(many, tasks) for machines, many in loads) < tasks * visits:
+        tasks -= 1
+    return tasks
+
+
+def _cut(found: Sequence[Filled], at: int, tasks: int, piece: Piece) -> Iterator[Filled]:
+    """The same with so many tasks of one piece: the last machines lose the visits beyond."""
+    left = tasks * piece.visits
+    for each in found:
+        many = each.content.get(at, 0)
+        many = min(many, tasks) if piece.apart else many
+        if not each.content.get(at, 0):
+            yield each
+            continue
+        whole = min(each.machines, left // many) if many else 0
+        left -= whole * many
+        yield from _so_many(each, at, whole, many)
+        rest = each.machines - whole
+        if rest and left:
+            yield from _so_many(each, at, 1, left)
+            rest, left = rest - 1, 0
+        yield from _so_many(each, at, rest, 0)
+
+
+def _so_many(each: Filled, at: int, machines: int, many: int) -> Iterator[Filled]:
+    if machines:
+        content = {piece: many if piece == at else count for piece, count in each.content.items()}
+        yield Filled(each.kind, machines, {piece: count for piece, count in content.items() if count})

@@ -1,0 +1,188 @@
+"""The strategy `cost`: the cheapest set of workers, of several types at once, that serves what waits.
+
+Machines are chosen by packing demand on them. What counts is what placement finds on them: demand is placed on the set,
+and what remains is packed again. Sets of one type alone are tried too where they could be cheaper. If limits leave too
+little for all, the set is the one for the demand that has waited longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.packing.balanced import WAYS, Way, ways
+from autoscaler.core.placement.kinds import Kind, kind_of
+from autoscaler.core.placement.needs import Need, Want, need_of
+from autoscaler.core.sizing.cheapest.packing import machines_for
+from autoscaler.core.sizing.cpu_capacity import order
+from autoscaler.core.sizing.problem import Part, Problem, Proposal, most_of_offer, not_preferred
+
+ROUNDS = 4
+"""How often what is still unmet is packed again."""
+ALONE = 4
+"""How many types are tried alone at most."""
+HALVINGS = 8
+"""Steps of the search for how much of the demand limits allow."""
+
+
+def propose(problem: Problem) -> tuple[Proposal, ...]:
+    """The cheapest set; then each type alone, for the case that the provider has nothing of the set."""
+    if not any(tasks for _, tasks in problem.unmet):
+        return ()
+    found = [each for each in _candidates(problem) if each.count]
+    others = problem.alone(order(problem.unmet, problem.placement, problem.offers)) if not found else ()
+    if not found:
+        return others
+    found.sort(key=lambda each: (sum(tasks for _, tasks in _left(problem, each)), each.price, -each.count))
+    best = found[0]
+    if best.cap is not None or any(tasks for _, tasks in _left(problem, best)):
+        best = _longest_waiting(problem, best)
+    second = next((each for each in found[1:] if each.types != best.types), None)
+    best = replace(best, reason=_reason(best, second))
+    return (best, *([second] if second is not None else []), *_not_proposed(problem, best, second))
+
+
+def _candidates(problem: Problem) -> Iterator[Proposal]:
+    """Sets from packing; one that does without the type on which most is spent, so that there is another; and types
+    alone that could cost less than these.
+    """
+    packed = list(_packed(problem))
+    yield from packed
+    complete = [each for each in packed if each.count and not any(tasks for _, tasks in _left(problem, each))]
+    least = min((each.price for each in complete), default=inf)
+    if complete:
+        best = min(complete, key=lambda each: each.price)
+        most = max(best.parts, key=lambda part: part.price).offer.type.name
+        without = _packed_set(problem, WAYS[0], frozenset({most}))
+        if without is not None:
+            yield without
+    bounds = sorted((bound, at) for at, bound in _least_prices(problem) if bound < least)
+    for _, at in bounds[:ALONE]:
+        yield from problem.alone(problem.offers[at : at + 1])
+
+
+def _packed(problem: Problem) -> Iterator[Proposal]:
+    for way in ways(len(problem.offers)):
+        found = _packed_set(problem, way)
+        if found is not None:
+            yield found
+
+
+def _packed_set(problem: Problem, way: Way, without: frozenset[str] = frozenset()) -> Proposal | None:
+    """The set that packing finds, with what placement puts on it. `without`: names of types that are not used."""
+    counts: dict[int, int] = {}
+    found: Proposal | None = None
+    unmet: Sequence[Want] = problem.unmet
+    for _ in range(ROUNDS):
+        room = {
+            at: most_of_offer(offer)[0] - counts.get(at, 0)
+            for at, offer in enumerate(problem.offers)
+            if offer.price < inf and offer.type.name not in without
+        }
+        more = machines_for(problem.offers, unmet, room, way)
+        if not more:
+            break
+        for at, count in more.items():
+            counts[at] = counts.get(at, 0) + count
+        found = problem.fill(_parts(problem, counts))
+        unmet = _left(problem, found)
+        if found.cap is not None or not any(tasks for _, tasks in unmet):
+            break
+    return found
+
+
+def _longest_waiting(problem: Problem, best: Proposal) -> Proposal:
+    """The cheapest set for as much of the demand as limits allow, those tasks first that have waited longest, and what
+    else fits the limits after it.
+    """
+    since = problem.since or (0.0,) * len(problem.unmet)
+    order_of_age = sorted(range(len(problem.unmet)), key=lambda at: since[at])
+    total, low, taken = sum(tasks for _, tasks in problem.unmet), 0, best
+    high = total
+    counts: dict[int, int] = {}
+    for _ in range(HALVINGS):
+        if high - low <= 1:
+            break
+        middle = (low + high) // 2
+        wanted = _first(problem.unmet, order_of_age, middle)
+        part = replace(problem, unmet=wanted)
+        found = min(
+            (each for each in _packed(part) if each.cap is None and not any(n for _, n in _left(part, each))),
+            key=lambda each: each.price,
+            default=None,
+        )
+        if found is None:
+            high = middle
+        else:
+            low, counts = middle, {_at(problem, each): each.count for each in found.parts}
+    if not counts:
+        return taken
+    parts = [*_parts(problem, counts), *best.parts]
+    grown = problem.fill(parts)
+    return grown if grown.count else taken
+
+
+def _first(unmet: Sequence[Want], order_of_age: Sequence[int], tasks: int) -> tuple[Want, ...]:
+    """So many tasks of this demand, by age."""
+    counts = [0] * len(unmet)
+    for at in order_of_age:
+        counts[at] = min(unmet[at][1], tasks)
+        tasks -= counts[at]
+    return tuple((demand, count) for (demand, _), count in zip(unmet, counts, strict=True))
+
+
+def _at(problem: Problem, part: Part) -> int:
+    return next(at for at, offer in enumerate(problem.offers) if offer is part.offer)
+
+
+def _parts(problem: Problem, counts: Mapping[int, int]) -> list[Part]:
+    return [Part(problem.offers[at], count) for at, count in counts.items() if count]
+
+
+def _left(problem: Problem, proposal: Proposal) -> list[Want]:
+    """What the proposal does not serve."""
+    return [(demand, tasks - served) for (demand, tasks), served in zip(problem.unmet, proposal.served, strict=True)]
+
+
+def _least_prices(problem: Problem) -> Iterator[tuple[int, float]]:
+    """By position of an offer: no set of it alone costs less, as it has to hold all slots and all of each consumable.
+    Offers that could not serve each demand are left out.
+    """
+    needs = [(need, tasks) for demand, tasks in problem.unmet if tasks and (need := need_of(demand))]
+    slots = sum(need.visit * need.visits * tasks for need, tasks in needs)
+    taken: dict[str, int] = {}
+    for need, tasks in needs:
+        for name, amount in need.required:
+            taken[name] = taken.get(name, 0) + amount * need.visits * tasks
+    for at, offer in enumerate(problem.offers):
+        kind = kind_of(offer.host, (), 1)
+        if offer.price < inf and most_of_offer(offer)[0] > 0 and _serves(kind, needs):
+            yield at, offer.price * max(slots / kind.free_slots, *_shares(kind, taken), 1.0) - 1e-9
+
+
+def _serves(kind: Kind, needs: Sequence[tuple[Need, int]]) -> bool:
+    return all(kind.room_for(need) > 0 for need, _ in needs)
+
+
+def _shares(kind: Kind, taken: Mapping[str, int]) -> Iterator[float]:
+    """How many machines each consumable takes; free room of the supply may take part of it, but none that is unmet."""
+    return (amount / left for name, amount in taken.items() if (left := kind.left_of(name)))
+
+
+def _reason(best: Proposal, second: Proposal | None) -> Reason:
+    if second is None or second.price == inf:
+        return because(Code.LAUNCH_CHEAPEST, price=round(best.price, 4))
+    more = round(second.price - best.price, 4)
+    return because(Code.LAUNCH_CHEAPEST, price=round(best.price, 4), second=second.types, more=more)
+
+
+def _not_proposed(problem: Problem, best: Proposal, second: Proposal | None) -> Iterator[Proposal]:
+    """For each other offer a set of none, which says that another is preferred."""
+    proposed = [part.offer for each in (best, second) if each is not None for part in each.parts]
+    for offer in problem.offers:
+        if all(offer is not each for each in proposed):
+            yield Proposal(
+                (Part(offer, 0),), served=(0,) * len(problem.unmet), wanted=1, cap=not_preferred(offer, best)
+            )

@@ -1,0 +1,172 @@
+"""The strategy `cost` buys the cheapest set of several types, and the next pass finds room on it for what it is for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import highspy
+import numpy as np
+import pytest
+
+from autoscaler.core.actions import Launch
+from autoscaler.core.model.demand_vector import Demand
+from autoscaler.core.model.fleet import PriceType
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.packing.resource_prices import resource_prices
+from autoscaler.core.placement.placement import OpenPlacement
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.report.wording import text
+from tests.core.building import GIB, M5, Thing, a_bucket, a_job, a_snapshot, an_order, codes, jobs
+
+C5 = tuple(replace(each, name=f"c5.{each.name[3:]}", family="c5", memory=each.memory // 2) for each in M5)
+R5 = tuple(replace(each, name=f"r5.{each.name[3:]}", family="r5", memory=each.memory * 2) for each in M5)
+ALL = tuple(
+    a_bucket(type_, price=type_.vcpus * each)
+    for types, each in ((M5, 0.048), (C5, 0.0425), (R5, 0.063))
+    for type_ in types
+)
+MANY = Limits(max_workers=1_000)
+
+
+def with_cost(*things: Thing, **more: object) -> Snapshot:
+    known: dict[str, object] = {
+        "hybrid": True,
+        "strategy": "cost",
+        "family": "m5,c5,r5",
+        "memory_complex": "h_vmem",
+        "limits": MANY,
+        "scale_up_batch": 1_000,
+        "hybrid_size": "largest",
+    }
+    return a_snapshot(*things, **{**known, **more})  # type: ignore[arg-type]
+
+
+def launch_of(made: Plan) -> Launch:
+    (launch,) = (action for action in made.actions if isinstance(action, Launch))
+    return launch
+
+
+def cheapest_set(made: Plan) -> dict[str, int]:
+    return {offer.type.name: offer.count for offer in launch_of(made).candidates[0].offers}
+
+
+def price_of(counts: dict[str, int]) -> float:
+    prices = {bucket.type.name: bucket.price_per_hour or 0.0 for bucket in ALL}
+    return sum(prices[name] * count for name, count in counts.items())
+
+
+def lean_and_rich() -> tuple[Thing, ...]:
+    """Jobs that need little memory for their slots, and jobs that need much."""
+    return jobs(120, hard={"h_vmem": "1500M"}), jobs(40, first=500, hard={"h_vmem": "14G"})
+
+
+def test_a_set_of_several_families_costs_less_than_the_type_that_runs_most() -> None:
+    mixed = cheapest_set(plan(with_cost(*lean_and_rich(), *ALL)))
+    alone = cheapest_set(plan(with_cost(*lean_and_rich(), *ALL, strategy="cpu-capacity")))
+    assert len({name.partition(".")[0] for name in mixed}) > 1
+    assert price_of(mixed) < 0.9 * price_of(alone)
+
+
+def test_the_next_pass_finds_room_on_what_is_coming_for_all_that_it_is_for() -> None:
+    bought = launch_of(plan(with_cost(*lean_and_rich(), *ALL))).candidates[0].offers
+    orders = [an_order(each.count, type_=each.type, price_per_hour=each.price_per_hour) for each in bought]
+    coming = [replace(order, id=f"order-{n}") for n, order in enumerate(orders)]
+    again = plan(with_cost(*lean_and_rich(), *ALL, *coming))
+    assert not [action for action in again.actions if isinstance(action, Launch)]
+
+
+def test_a_launch_names_the_second_best_and_what_it_would_cost_more() -> None:
+    reason = launch_of(plan(with_cost(jobs(16), *ALL))).reason
+    assert Code.LAUNCH_CHEAPEST in codes(reason)
+    assert " an hour, " in text(reason)
+    assert " less than " in text(reason)
+
+
+def test_if_not_all_fits_the_limits_those_are_served_that_have_waited_longest() -> None:
+    rich = a_job(1, slots=8, hard={"h_vmem": "7G"}, waited=5_000)
+    lean = jobs(30, first=10, hard={"h_vmem": "1G"}, waited=50)
+    first = plan(with_cost(rich, lean, *ALL, limits=Limits(max_workers=1_000, max_cores=8)))
+    assert cheapest_set(first) == {"r5.2xlarge": 1}
+    rich, lean = (
+        a_job(1, slots=8, hard={"h_vmem": "7G"}, waited=50),
+        jobs(30, first=10, hard={"h_vmem": "1G"}, waited=5_000),
+    )
+    first = plan(with_cost(rich, lean, *ALL, limits=Limits(max_workers=1_000, max_cores=8)))
+    assert {name.partition(".")[0] for name in cheapest_set(first)} == {"c5"}
+
+
+def test_scarce_spot_is_bought_first_and_the_rest_on_demand() -> None:
+    spot = a_bucket(M5[3], price=0.2, available=2, price_type=PriceType.SPOT)
+    dear = a_bucket(M5[3], price=0.768)
+    kinds = (PriceType.SPOT, PriceType.ON_DEMAND)
+    launch = launch_of(plan(with_cost(jobs(64), spot, dear, family="m5", price_types=kinds)))
+    bought = {each.buckets[0].key.price_type: each.count for each in launch.candidates[0].offers}
+    assert bought == {PriceType.SPOT: 2, PriceType.ON_DEMAND: 2}
+
+
+def test_dearer_spot_does_not_come_before_on_demand() -> None:
+    spot = a_bucket(M5[3], price=0.9, price_type=PriceType.SPOT)
+    kinds = (PriceType.SPOT, PriceType.ON_DEMAND)
+    launch = launch_of(plan(with_cost(jobs(16), spot, a_bucket(M5[3], price=0.768), family="m5", price_types=kinds)))
+    assert launch.candidates[0].buckets[0].key.price_type is PriceType.ON_DEMAND
+
+
+def test_without_any_price_the_type_that_runs_most_decides() -> None:
+    unknown = [a_bucket(type_, price=-1) for type_ in M5]
+    bought = [launch_of(plan(with_cost(jobs(40), *unknown, strategy=name))) for name in ("cost", "cpu-capacity")]
+    assert bought[0].candidates[0] == bought[1].candidates[0]
+
+
+def test_only_workers_of_the_strategy_are_filled_in_balance() -> None:
+    """What other strategies decide does not change: their workers have no price in placement."""
+    rich, lean = (Demand(frozenset({"main.q"}), 1, 1, per_slot=(("h_vmem", gib * GIB),)) for gib in (12.0, 2.0))
+    host = Host("new", {"main.q": 96}, (("h_vmem", 768.0 * GIB),))
+    tens = [replace(host, name=f"w{n}", price=6.048) for n in range(10)]
+    bare = [replace(each, price=None) for each in tens]
+    wants = [(rich, 570), (lean, 390)]
+    assert not OpenPlacement(bare).place(wants).complete
+    assert OpenPlacement(tens).place(wants).complete
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_resource_prices_are_those_of_a_solver(seed: int) -> None:
+    """Not the prices, which may be several, but what the demand is worth at them; and no offer is worth more than it
+    costs, beyond the rent of scarce ones.
+    """
+    chance = Random(seed)
+    width, many = chance.randrange(1, 5), chance.randrange(1, 12)
+    demand = [float(chance.randrange(1, 500)) for _ in range(width)]
+    offers = [
+        (
+            chance.uniform(0.1, 5),
+            [float(chance.choice((0, 4, 16, 64, 256))) for _ in range(width)],
+            chance.choice((None, None, chance.randrange(1, 20))),
+        )
+        for _ in range(many)
+    ]
+    offers.append((6.0, [8.0] * width, None))
+    prices = resource_prices(offers, demand)
+    rents = [max(0.0, sum(p * c for p, c in zip(prices, content, strict=True)) - price) for price, content, _ in offers]
+    assert all(rent < 1e-6 for rent, (_, _, most) in zip(rents, offers, strict=True) if most is None)
+    worth = sum(price * wanted for price, wanted in zip(prices, demand, strict=True))
+    worth -= sum(rent * (most or 0) for rent, (_, _, most) in zip(rents, offers, strict=True))
+    assert worth == pytest.approx(_least_by_solver(offers, demand), rel=1e-6)
+
+
+def _least_by_solver(offers: list[tuple[float, list[float], int | None]], demand: list[float]) -> float:
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver.setOptionValue("output_flag", False)
+    for price, _, most in offers:
+        solver.addVar(0.0, highspy.kHighsInf if most is None else float(most))
+        solver.changeColCost(solver.getNumCol() - 1, price)
+    for at, wanted in enumerate(demand):
+        row = [(n, content[at]) for n, (_, content, _) in enumerate(offers) if content[at]]
+        indices = np.array([n for n, _ in row], dtype=np.int32)
+        solver.addRow(wanted, highspy.kHighsInf, len(row), indices, np.array([value for _, value in row]))
+    solver.run()
+    assert solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+    return float(solver.getInfo().objective_function_value)
