@@ -109,10 +109,13 @@ def launch_groups(
     notes: list[Reason | None] = []
     by_queue: dict[str, Reason] = {}
     held_back: dict[int, Reason] = {}
+    paced_in: dict[str, Mapping[str, Reason]] = {}
     for at, (want, count) in enumerate(zip(needs.wanted, needs.unmet, strict=True)):
         root = _root(want, policy.node_arrays) if want.demand.together and want.expired and count else None
         if root is not None:
-            paced = grouping.group_context.launch_context.paced(root)
+            if root.name not in paced_in:
+                paced_in[root.name] = grouping.group_context.launch_context.paced(root)
+            paced = paced_in[root.name]
             allowances = needs.protection.hold_back(root, (want,), (count,))
             (allowance,) = without_paced(allowances, (want,), (count,), paced, policy.owner)
             count = allowance.tasks

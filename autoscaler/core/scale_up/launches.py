@@ -116,7 +116,7 @@ def _for_demand(
             for want, count in zip(needs.wanted, unmet, strict=True)
         ]
         allowances = needs.protection.hold_back(array, needs.wanted, mine)
-        paced, kind = launch_context.paced(array), launch_context.policy.owner
+        paced, kind = launch_context.paced(array) if any(mine) else {}, launch_context.policy.owner
         allowances = without_paced(allowances, needs.wanted, mine, paced, kind)
         mine = [each.tasks for each in allowances]
         held_back |= {
