@@ -57,10 +57,10 @@ def _add_vendored(tree: Path, to: Path) -> None:
 
 
 def settle(folder: Path, programs: str = "") -> None:
-    """Give files the modes that do not depend on the umask of who made them. `programs`: the folder of what can be
-    started; empty: what can be started now.
+    """Give the folder and all in it modes that do not depend on the umask of who made them. `programs`: the folder of
+    what can be started; empty: what can be started now.
     """
-    for path in folder.rglob("*"):
+    for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             starts = path.parent == folder / programs if programs else _starts(path)
             path.chmod(0o755 if path.is_dir() or starts else 0o644)
@@ -68,7 +68,7 @@ def settle(folder: Path, programs: str = "") -> None:
 
 def stamp(folder: Path, epoch: int) -> None:
     """Give all files the time that every file of a package has."""
-    for path in folder.rglob("*"):
+    for path in (folder, *folder.rglob("*")):
         os.utime(path, (epoch, epoch), follow_symlinks=False)
 
 

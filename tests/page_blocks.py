@@ -1,7 +1,8 @@
 """The command blocks of README, the pages for operators and the tutorials, with the marks that stand above them.
 
-`<!-- run -->`, `<!-- run: fails -->`, `<!-- run in the background -->`, `<!-- run in the checkout -->` and
-`<!-- not run: WHY -->` are for commands; `<!-- shown -->` and `<!-- shown within N s -->` for what the block before
+`<!-- run -->`, `<!-- run: fails -->`, `<!-- run in the background -->`, `<!-- run in the checkout -->`,
+`<!-- run with the cloud played -->`, `<!-- run: WHERE -->` (by a test of RUN_ELSEWHERE) and `<!-- not run: WHY -->`
+are for commands; `<!-- shown -->` and `<!-- shown within N s -->` for what the block before
 prints. `python -m tests.page_blocks` writes tests/pages_not_run.md.
 """
 
@@ -19,13 +20,18 @@ PAGES = (
     *(Path(f"docs/operate/{name}.md") for name in ("install", "submission", "by-day", "at-night")),
     *sorted(path.relative_to(ROOT) for path in (ROOT / "docs" / "tutorials").glob("*.md")),
 )
-WHY_NOT = {
-    "cell": "the test makes the private cell itself, by the same function",
-    "cloud": "it logs in to a cloud; tests/providers and tests/clouds do that on played ones",
-    "packages": "it installs; `make dist-test` does that in fresh roots",
-    "platform": "it needs a run of Cloud Pipeline; tests/grid_engine/test_cloud_pipeline_launcher.py plays one",
-    "systemd": "a private cell has no systemd; `make dist-test` and `make units` look at the units",
+RUN = ("run", "run: fails", "run in the background", "run in the checkout", "run with the cloud played")
+"""Marks of what tests/grid_engine/test_pages.py runs."""
+RUN_ELSEWHERE = {
+    "platform": Path("tests/grid_engine/test_platform_page.py"),
+    "systemd": Path("tests/grid_engine/test_units.py"),
+    "packages": Path("tests/dist/test_packages.py"),
 }
+"""Where blocks are run that need another world: WHERE → the test, which names the page."""
+BY_HAND = "packages"
+"""Run by `make dist-test` only."""
+WHY_NOT: dict[str, str] = {}
+"""Why a block is not run: WHY → a sentence."""
 _BLOCK = re.compile(
     r"(?:^(?P<at> *)<!-- (?P<mark>[^\n]*?) -->\n)?^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^(?P=indent)```",
     re.MULTILINE | re.DOTALL,
@@ -84,17 +90,26 @@ def plain(line: str) -> str:
     return line.strip()
 
 
+def elsewhere(where: str, page: Path) -> list[Block]:
+    """The blocks of a page that a test of RUN_ELSEWHERE runs."""
+    return [block for block in blocks(page) if block.mark == f"run: {where}"]
+
+
 def not_run() -> str:
-    """The list of the blocks that no test runs."""
+    """The list of the blocks that no test runs, or none of those that always run."""
     rows = []
-    for block in (one for page in PAGES for one in blocks(page) if one.mark.startswith("not run")):
-        begins = block.text.splitlines()[0].partition("  #")[0]
-        rows.append(f"| {block.page} | `{begins}` | {WHY_NOT[block.mark.removeprefix('not run: ')]} |")
+    for block in (one for page in PAGES for one in blocks(page)):
+        begins = block.text.splitlines()[0].partition("  #")[0].strip() if block.text else ""
+        if block.mark == f"run: {BY_HAND}":
+            rows.append(f"| {block.page} | `{begins}` | `make dist-test` runs it, in a fresh root |")
+        elif block.mark.startswith("not run"):
+            rows.append(f"| {block.page} | `{begins}` | {WHY_NOT[block.mark.removeprefix('not run: ')]} |")
+    others = ", ".join(f"{path}" for where, path in RUN_ELSEWHERE.items() if where != BY_HAND)
     head = (
-        "# Blocks of the pages that no test runs\n\n"
+        "# Blocks of the pages that the tests of each change do not run\n\n"
         "<!-- Made by `python -m tests.page_blocks`. -->\n\n"
         "All other command blocks of these pages are run on a private cell, and what the page shows is compared with\n"
-        "what came: tests/grid_engine/test_pages.py.\n\n| page | begins | why |\n|---|---|---|\n"
+        f"what came: tests/grid_engine/test_pages.py, {others}.\n\n| page | begins | why |\n|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import configparser
 import gzip
+import io
 import os
 import re
+import tarfile
 import zipfile
 from importlib.metadata import entry_points
 from importlib.resources import files
@@ -16,7 +18,7 @@ import pytest
 from bench.changed import module_of
 from installers import folder
 from installers.debian import CONTROL
-from installers.sources import export
+from installers.sources import export, packed, settle
 from installers.wheel import build_wheel
 
 ROOT = Path(__file__).parents[1]
@@ -67,6 +69,24 @@ def test_the_folder_and_the_scripts_of_the_debian_package_know_every_unit(
     for script in ("postinstall", "preremove"):
         known = re.findall(r"[\w@-]+\.(?:service|socket)\b", (CONTROL / script).read_text(encoding="utf-8"))
         assert {name for name in there if "@" not in name} - set(known) == set(), script
+
+
+def test_an_archive_is_the_same_whatever_the_umask_of_who_made_its_folder(tmp_path: Path) -> None:
+    """The folder itself, too: an add-on that is laid over /opt/sge-autoscaler must not close that to others."""
+    made = []
+    for umask in (0o077, 0o022):
+        before = os.umask(umask)
+        try:
+            (place := tmp_path / str(umask) / "aws" / "lib").mkdir(parents=True)
+            (place / "a.py").write_text("")
+        finally:
+            os.umask(before)
+        settle(place.parent, "bin")
+        made.append(packed(place.parent, "sge-autoscaler", 1_700_000_000))
+    assert made[0] == made[1]
+    with tarfile.open(fileobj=io.BytesIO(made[0])) as archive:
+        modes = {each.name: each.mode for each in archive}
+    assert modes == {"sge-autoscaler": 0o755, "sge-autoscaler/lib": 0o755, "sge-autoscaler/lib/a.py": 0o644}
 
 
 @pytest.mark.thorough

@@ -6,14 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.page_blocks import NOT_RUN_PAGE, PAGES, WHY_NOT, Block, blocks, differing, not_run
+from tests.page_blocks import (
+    NOT_RUN_PAGE,
+    PAGES,
+    ROOT,
+    RUN,
+    RUN_ELSEWHERE,
+    WHY_NOT,
+    Block,
+    blocks,
+    differing,
+    elsewhere,
+    not_run,
+)
 
-RUN = ("run", "run: fails", "run in the background", "run in the checkout")
+MARKS = {*RUN, *(f"run: {where}" for where in RUN_ELSEWHERE)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_every_command_block_is_marked(page: Path) -> None:
-    known = {*RUN, *(f"not run: {why}" for why in WHY_NOT)}
+    known = {*MARKS, *(f"not run: {why}" for why in WHY_NOT)}
     assert [block.text for block in blocks(page) if block.is_command and block.mark not in known] == []
 
 
@@ -22,7 +34,7 @@ def test_what_is_shown_follows_a_block_that_is_run(page: Path) -> None:
     before = Block(page, "", "", "")
     for block in blocks(page):
         if block.mark.startswith("shown"):
-            assert before.mark in RUN, block.text
+            assert before.mark in MARKS, block.text
             assert block.within >= 0
         before = block if block.is_command else before
 
@@ -31,6 +43,14 @@ def test_what_is_shown_follows_a_block_that_is_run(page: Path) -> None:
 def test_no_command_stands_outside_a_block_that_is_marked(page: Path) -> None:
     text = (Path(__file__).parents[1] / page).read_text("utf-8")
     assert [line for line in text.splitlines() if line.startswith(("    sge-autoscaler", "    make "))] == []
+
+
+@pytest.mark.parametrize("where", RUN_ELSEWHERE)
+def test_blocks_that_need_another_world_are_run_by_a_test_that_names_their_page(where: str) -> None:
+    pages = [page for page in PAGES if elsewhere(where, page)]
+    text = (ROOT / RUN_ELSEWHERE[where]).read_text("utf-8")
+    assert pages
+    assert [page for page in pages if f'"{page}"' not in text or f'elsewhere("{where}"' not in text] == []
 
 
 def test_the_list_of_blocks_that_are_not_run_is_complete() -> None:

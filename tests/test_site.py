@@ -103,3 +103,14 @@ def test_a_link_of_a_manual_page_is_words_where_no_manual_page_is_meant(tmp_path
     assert manual_pages._text(page, {tmp_path / "rules.md": "x-rules"}).splitlines()[2] == (
         " own part, rules (see x-rules(7)), x-rules(7), code, [w](https://w.example)"
     )
+
+
+def test_a_table_is_a_list_in_a_manual_page(tmp_path: Path) -> None:
+    (page := tmp_path / "a.md").write_text(
+        "# A\n\n| name | kind |\n|---|---|\n| `a` | b \\| c |\n\n"
+        "| x | y | |\n|---|---|---|\n| 1 | 2 | 3 |\n|  | 4 |  |\n"
+    )
+    assert manual_pages._text(page, {}).splitlines()[2:] == [
+        *("- **`a`**: b \\| c", ""),
+        *("- **1**: y: 2; 3", "- y: 4"),
+    ]

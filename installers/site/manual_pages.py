@@ -21,6 +21,10 @@ _ALSO = {
     "simulate": "simulate.md",
 }
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
+_TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
+_CELL = re.compile(r"(?<!\\)\|")
+_RAGGED = ".ad l\n.nh\n"
+"""Names are neither stretched nor broken."""
 _CONF = """project = "sge-autoscaler"
 extensions = ["myst_parser"]
 root_doc = "{first}"
@@ -51,7 +55,9 @@ def lay_out(to: Path, tree: Path = ROOT) -> None:
 
 
 def _text(page: Path, names: dict[Path, str]) -> str:
-    """Without pictures; a link to another manual page names that, one to another page of the site is its words."""
+    """Without pictures and tables, for which a terminal has no room; a link to another manual page names that, one to
+    another page of the site is its words.
+    """
 
     def named(found: re.Match[str]) -> str:
         picture, words, target, _ = found.groups()
@@ -63,8 +69,22 @@ def _text(page: Path, names: dict[Path, str]) -> str:
         return f"{name}(7)" if words.endswith(".md") else f"{words} (see {name}(7))"
 
     parts = re.split(r"(^ *```.*?^ *```)", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    parts = [part.replace("\\\n  →", "\n\n  →") for part in parts]
     kept = (part for part in parts if not part.lstrip().startswith("```mermaid"))
-    return "".join(part if part.lstrip().startswith("```") else _LINK.sub(named, part) for part in kept)
+    return "".join(
+        part if part.lstrip().startswith("```") else _TABLE.sub(_listed, _LINK.sub(named, part)) for part in kept
+    )
+
+
+def _listed(table: re.Match[str]) -> str:
+    """A table as a list: a row is an item, whose first cell leads."""
+    heads, _, *rows = ([cell.strip() for cell in _CELL.split(line.strip()[1:-1])] for line in table[0].splitlines())
+    lines = []
+    for row in rows:
+        named = [f"{head}: {cell}" if len(heads) > 2 and head else cell for head, cell in zip(heads, row, strict=True)]
+        rest = "; ".join(cell for cell, plain in zip(named[1:], row[1:], strict=True) if plain)
+        lines.append(f"- **{row[0]}**" + (f": {rest}" if rest else "") if row[0] else f"- {rest}")
+    return "\n".join(lines) + "\n"
 
 
 def _title(page: Path) -> str:
@@ -78,6 +98,8 @@ def build(to: Path, tree: Path, packages: Path, epoch: int) -> Path:
     options = ("-q", "-W", "--keep-going", "-E", "-b", "man", "-d", str(to / "doctrees"))
     shutil.rmtree(to / "pages", ignore_errors=True)
     run(sys.executable, "-P", "-m", "sphinx", *options, str(to / "source"), str(to / "pages"), env=environment)
+    for page in (to / "pages").glob("*.7"):
+        page.write_text(page.read_text("utf-8").replace(".SH NAME", f"{_RAGGED}.SH NAME", 1), encoding="utf-8")
     return to / "pages"
 
 

@@ -14,12 +14,15 @@ import pytest
 
 from autoscaler.lab.played_cloud import played_cloud
 from installers.__main__ import build
+from installers.sources import ROOT, export
 from tests.dist.conftest import NEWER, WORK, Built, MakeRoot
 from tests.grid_engine.booted import ACCOUNT, Machine, cannot_boot, cell_and_machine
 from tests.grid_engine.waiting import Shown, Until
+from tests.page_blocks import elsewhere
 
 SERVICE = "sge-autoscaler.service"
 PATIENT = 240
+PAGE = Path("docs/operate/install.md")
 OF_A_SHELL = ("HOME", "TMPDIR", "USER", "LOGNAME", "PATH")
 
 
@@ -27,6 +30,17 @@ def inside(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     """A command in a root directory, where there is no network."""
     words = ("unshare", "--net", "chroot", str(root), "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", *argv)
     return subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
+
+
+def online(root: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """A shell in a root directory, with this machine's way to a package index, and those whose certificates it trusts."""
+    for name in ("resolv.conf", "hosts", "pip.conf", "ssl/certs/ca-certificates.crt"):
+        if (file := Path("/etc", name)).exists():
+            shutil.copyfile(file, root / "etc" / name)
+    ours = [f"{name}={value}" for name, value in os.environ.items() if re.match(r"(?i)(ssl|requests|https?)_", name)]
+    given = ("PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", *ours)
+    words = ("chroot", str(root), "/usr/bin/env", "-i", *given, "bash", "-ec", f"cd /root\n{script}")
+    return subprocess.run(words, capture_output=True, text=True, timeout=1800, check=False)
 
 
 def unpack(archive: Path, to: Path) -> None:
@@ -54,6 +68,31 @@ def test_the_folder_works_where_it_is_put_on_a_machine_without_python(
     done = inside(root, f"/{place}/sge-autoscaler/bin/python3", "-c", imported)
     assert (done.returncode, done.stdout.strip()) == (0, f"/{place}/sge-autoscaler"), done.stderr
     assert inside(root, "python3", "--version").returncode == 127, "there is none"
+
+
+def test_the_page_unpacks_the_folder(built: Built, make_root: MakeRoot, version: str) -> None:
+    root = make_root("bookworm", "zstd")
+    for path in built.files:
+        if path.name.endswith(".tar.zst"):
+            shutil.copyfile(path, root / "root" / path.name)
+    _, block, *_ = elsewhere("packages", PAGE)
+    done = inside(root, "bash", "-ec", f"cd /root\n{block.text}PATH=/usr/local/bin:$PATH\nsge-autoscaler --version")
+    assert (done.returncode, done.stdout) == (0, f"sge-autoscaler, version {version}\n"), done.stderr
+
+
+def test_the_page_installs_the_wheel_and_a_checkout(built: Built, make_root: MakeRoot, version: str) -> None:
+    """From a package index."""
+    root = make_root("bookworm", "python3-venv", "pipx", "ca-certificates")
+    wheel = built.named(r".*\.whl")
+    shutil.copyfile(wheel, root / "root" / wheel.name)
+    export(ROOT, root / "root" / "checkout")
+    *_, of_wheel, of_checkout = elsewhere("packages", PAGE)
+    shown = "sge-autoscaler --version\n"
+    done = online(root, f"python3 -m venv own; . own/bin/activate\n{of_wheel.text}{shown}python -c 'import boto3'\n")
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [f"sge-autoscaler, version {version}"]), done.stderr
+    assert (root / "root/.local/bin/sge-autoscaler").is_symlink(), "by pipx"
+    done = online(root, f"cd checkout\n{of_checkout.text}PATH=/usr/local/bin:$PATH\n{shown}")
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [f"sge-autoscaler, version {version}"]), done.stderr
 
 
 def test_the_packages_are_the_same_in_another_folder(built: Built, tmp_path: Path) -> None:
@@ -111,11 +150,8 @@ def test_a_package_is_installed_used_upgraded_under_load_and_purged(
     cell = machine.cell
     show_on_failure["the service"] = lambda: machine.log_text(SERVICE)
     before = set(machine.out("find", "/", "-xdev", "-not", "-path", "/proc/*").splitlines())
-    said = install(machine, built, "aws")
-    assert "nothing of it runs yet" in said
     with played_cloud(cell, "aws") as cloud:
-        configure(machine, cloud.environment)
-        machine.start("sge-autoscaler-hosts.socket", SERVICE)
+        assert "nothing of it runs yet" in install_as_the_page_says(machine, built, cloud.environment)
         jobs = [cell.submit("-b", "y", "-j", "y", "sleep", "40") for _ in range(4)]
         until(lambda: running(machine) >= 2, PATIENT, "jobs run on workers")
         workers = instances(machine)
@@ -138,6 +174,28 @@ def test_a_package_is_installed_used_upgraded_under_load_and_purged(
     left = set(machine.out("find", "/", "-xdev", "-not", "-path", "/proc/*").splitlines()) - before
     assert [path for path in sorted(left) if "sge-autoscaler" in path and str(cell.directory) not in path] == []
     assert machine.run("getent", "passwd", ACCOUNT).returncode != 0
+
+
+def install_as_the_page_says(machine: Machine, built: Built, of_cloud: Mapping[str, str]) -> str:
+    """By the block of docs/operate/install.md; what a person does in the editor is done beforehand, which a
+    conf file takes as a person's change. Returns what apt-get said.
+    """
+    block, *_ = elsewhere("packages", PAGE)
+    place = machine.cell.directory / "packages"
+    place.mkdir()
+    for name in ("sge-autoscaler", "sge-autoscaler-aws"):
+        file = built.named(rf"{name}_[0-9].*\.deb")
+        shutil.copyfile(file, place / file.name)
+    first, *rest = block.text.splitlines(keepends=True)
+    got = machine.run("bash", "-ec", f"cd {place}\n{first}", timeout=900.0)
+    assert got.returncode == 0, got.stderr.decode()
+    configure(machine, of_cloud)
+    machine.cell.out("qconf", "-dm", ACCOUNT)
+    typed = "editor() { [ $# = 2 ]; }; export DEBIAN_FRONTEND=noninteractive\n"
+    shell = f"set -a; . /etc/default/sge-autoscaler; set +a; {typed}{''.join(rest).replace('init\n', 'init --yes\n')}"
+    done = machine.run("bash", "-ec", shell)
+    assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+    return (got.stdout + got.stderr).decode()
 
 
 def configure(machine: Machine, of_cloud: Mapping[str, str]) -> None:

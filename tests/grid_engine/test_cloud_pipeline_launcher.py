@@ -57,7 +57,9 @@ def launcher(empty_cell: Cell, cloud: PlayedCloud, show_on_failure: Shown) -> La
     return made
 
 
-def launcher_of(cell: Cell, cloud: PlayedCloud, run: Mapping[str, str], shared: Path | None = None) -> Launcher:
+def launcher_of(
+    cell: Cell, cloud: PlayedCloud, run: Mapping[str, str], shared: Path | None = None, *, installed: bool = True
+) -> Launcher:
     """The queues are there, as the platform's own set-up of the master makes them (shell/sge_setup_queue)."""
     platform = {name: text for name, text in cloud.environment.items() if name != "CP_CAP_AUTOSCALE_PROVIDER"}
     launcher = Launcher(cell, {**platform, **run}, shared=shared)
@@ -68,8 +70,9 @@ def launcher_of(cell: Cell, cloud: PlayedCloud, run: Mapping[str, str], shared: 
         settings["CP_CAP_SGE_MASTER_CORES"] = run.get("CP_CAP_SGE_MASTER_CORES", "2") if queue == first else "0"
         done = Autoscaling(cell, settings).command("init", "--yes", "--apply", group)
         assert done.returncode == 0, done.stderr.decode()
-    done = launcher.command("platform", "install")
-    assert done.returncode == 0, done.stderr.decode()
+    if installed:
+        done = launcher.command("platform", "install")
+        assert done.returncode == 0, done.stderr.decode()
     return launcher
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,9 +19,10 @@ from pathlib import Path
 import pytest
 
 from autoscaler.lab.cell import Cell
+from autoscaler.lab.played_cloud import played_cloud
 from autoscaler.process import Running
 from tests.deadlines import wait_for
-from tests.page_blocks import PAGES, ROOT, Block, blocks, differing
+from tests.page_blocks import PAGES, ROOT, RUN, Block, blocks, differing
 
 BIN = Path(sys.executable).parent
 SETTLED = (
@@ -54,6 +56,8 @@ PREPARED: dict[str, tuple[str, str, str]] = {
 }
 """By page what is run before it: to its end, in the background, to its end."""
 WRONG = "ended with exit code"
+CLOUD = {"docs/tutorials/cyclecloud.md": "cyclecloud"}
+"""The cloud that is played, from the page's block that is run with it."""
 AFTER = {"README.md": "qsub -b y sleep 1\n"}
 """What somebody does in another terminal while the page's last block goes on."""
 
@@ -64,6 +68,7 @@ class Session:
 
     cell: Cell
     started: list[Running] = field(default_factory=list)
+    of_cloud: dict[str, str] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -87,7 +92,8 @@ class Session:
         )
 
     def run(self, text: str) -> tuple[int, str]:
-        done = self.cell.runner(self.script(text), timeout=600.0, env=self.environment, cwd=self.cell.home)
+        exported = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in self.of_cloud.items())
+        done = self.cell.runner(self.script(exported + text), timeout=600.0, env=self.environment, cwd=self.cell.home)
         return done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace")
 
     def start(self, text: str) -> Path:
@@ -120,9 +126,7 @@ def session(page: Path) -> Iterator[Session]:
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if any(block.mark.startswith("run") for block in blocks(page))], ids=str
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if any(block.mark in RUN for block in blocks(page))], ids=str)
 def test_a_page_does_what_it_shows(page: Path) -> None:
     found = list(blocks(page))
     with session(page) as shell:
@@ -140,6 +144,10 @@ def test_a_page_does_what_it_shows(page: Path) -> None:
                         come(lambda log=log: log.read_text("utf-8"), shows)  # type: ignore[misc]
                 case "run in the checkout":
                     in_checkout(block)
+                case "run with the cloud played":
+                    with played_cloud(shell.cell, CLOUD[str(page)]) as cloud:
+                        shell.of_cloud = dict(cloud.environment)
+                        run(shell, block, shows)
                 case _:
                     pass
 
@@ -149,7 +157,7 @@ def run(shell: Session, block: Block, shows: Block | None) -> None:
 
     def output() -> str:
         code, came = shell.run(block.text)
-        return came if (code == 0) == (block.mark == "run") else f"{WRONG} {code}:\n{came}"
+        return came if (code == 0) == (block.mark != "run: fails") else f"{WRONG} {code}:\n{came}"
 
     if shows is None:
         assert WRONG not in (came := output()), came
@@ -175,14 +183,15 @@ def until_serving(log: Path) -> None:
 
 
 def in_checkout(block: Block) -> None:
-    """`make` as somebody calls it, a line at a time."""
+    """As somebody calls it, a line at a time, in a terminal: a shell that a line opens is left at once."""
     for line in block.text.splitlines():
         done = subprocess.run(
-            ("bash", "-c", line),
+            ("script", "--quiet", "--return", "--command", line.partition("  #")[0], "/dev/null"),
             cwd=ROOT,
+            input="exit\n",
             capture_output=True,
             text=True,
-            timeout=900,
+            timeout=300,
             check=False,
             env={**os.environ, "CI": ""},
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from autoscaler.lab.played_cloud import played_cloud
 from autoscaler.process import Completed
 from tests.grid_engine.booted import ACCOUNT, UNITS, Machine, cannot_boot, cell_and_machine
 from tests.grid_engine.waiting import Shown, Until
+from tests.page_blocks import elsewhere
 
 pytestmark = pytest.mark.skipif(cannot_boot() is not None, reason=cannot_boot() or "")
 SERVICE, SERVE = "sge-autoscaler.service", "sge-autoscaler-serve.service"
@@ -25,6 +27,8 @@ SETTINGS = {
     "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY": "0",
 }
 URL = "http://127.0.0.1:8651"
+SERVED = 'CP_CAP_AUTOSCALE_INSTANCE_TYPE = "m5.large"\nCP_CAP_AUTOSCALE_HTTP = "127.0.0.1:8651"\n'
+INSTALL = Path("docs/operate/install.md")
 OF_A_SHELL = ("HOME", "TMPDIR", "USER", "LOGNAME", "PATH")
 
 
@@ -148,6 +152,38 @@ def test_the_kernel_blocks_the_addresses_that_a_unit_denies(
     finally:
         machine.run("ip", "route", "del", "169.254.169.254/32", "dev", "lo")
     assert (done.returncode == 0, b"Operation not permitted" in done.stderr) == (reached, not reached), done.stderr
+
+
+def test_the_page_on_installation_makes_a_service(machine: Machine, until: Until) -> None:
+    """Its block as it stands there. The cell lies elsewhere and its commands are on no usual PATH, so the file of the
+    environment says so.
+    """
+    (block,) = elsewhere("systemd", INSTALL)
+    cell, checkout = machine.cell, "/root/checkout"
+    machine.run("systemctl", "stop", SERVICE, SERVE, PORTS, *HELPER[:1])
+    machine.run("rm", "-f", "/etc/default/sge-autoscaler", "/etc/default/sge-autoscaler.credentials")
+    machine.run("userdel", ACCOUNT)
+    cell.out("qconf", "-dm", ACCOUNT)
+    for path in UNITS.glob("sge-autoscaler*.*"):
+        machine.write(f"{checkout}/conf/{path.name}", path.read_text(encoding="utf-8"))
+    machine.write("/etc/sge-autoscaler.toml", 'CP_CAP_AUTOSCALE_PROVIDER = "fake"\n' + SERVED)
+    own = {name: value for name, value in cell.environment.items() if name not in OF_A_SHELL}
+    own["PATH"] = f"{cell.root}/bin:/usr/lib/gridengine:/usr/local/bin:/usr/sbin:/usr/bin:/bin"
+    lines = "".join(f"{name}={value}\n" for name, value in own.items())
+    text = block.text.replace("SGE_ROOT=/var/lib/gridengine\nSGE_CELL=default\n", lines)
+    assert text != block.text
+    shell = f"cd {checkout}; set -ea; {lines}set +a\n{text.replace('journalctl -fu', 'journalctl --no-pager -u')}"
+    done = machine.run("bash", "-c", shell)
+    assert (done.returncode, b"serving cell" in done.stdout) == (0, True), done.stdout.decode() + done.stderr.decode()
+    until(
+        lambda: machine.run("curl", "-sS", "--fail", f"{URL}/page/login").returncode == 0,
+        30,
+        "the page does not answer",
+    )
+    enabled = machine.out("systemctl", "is-enabled", SERVICE, SERVE, PORTS, HELPER[0]).split()
+    owner = machine.out("ps", "-o", "user:32=", "-p", main_pid(machine, SERVICE)).strip()
+    machine.out("systemctl", "disable", "--now", SERVICE, SERVE, PORTS, HELPER[0])
+    assert (enabled, owner) == (["enabled"] * 4, ACCOUNT)
 
 
 @pytest.mark.thorough
