@@ -192,7 +192,8 @@ def install_as_the_page_says(machine: Machine, built: Built, of_cloud: Mapping[s
     configure(machine, of_cloud)
     machine.cell.out("qconf", "-dm", ACCOUNT)
     typed = "editor() { [ $# = 2 ]; }; export DEBIAN_FRONTEND=noninteractive\n"
-    shell = f"set -a; . /etc/default/sge-autoscaler; set +a; {typed}{''.join(rest).replace('init\n', 'init --yes\n')}"
+    block_after = "".join(rest).replace("init\n", "init --yes\n")
+    shell = f"set -a; . /etc/default/sge-autoscaler; set +a; {typed}{block_after}"
     done = machine.run("bash", "-ec", shell)
     assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
     return (got.stdout + got.stderr).decode()
