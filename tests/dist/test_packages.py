@@ -33,7 +33,7 @@ def inside(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def online(root: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """A shell in a root directory, with this machine's way to a package index, and those whose certificates it trusts."""
+    """A shell in a root directory, with this machine's way to a package index, and the certificates that it trusts."""
     for name in ("resolv.conf", "hosts", "pip.conf", "ssl/certs/ca-certificates.crt"):
         if (file := Path("/etc", name)).exists():
             shutil.copyfile(file, root / "etc" / name)
