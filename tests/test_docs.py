@@ -55,9 +55,9 @@ def options(command: click.Command) -> set[str]:
     return {name for name in found if name.startswith("--") and name != "--help"}
 
 
-def table() -> dict[str, set[str]]:
-    """The table of all commands in commands.md: command → options."""
-    rows = re.findall(r"^\| `([a-z -]+)` \| ((?:`--[a-z-]+` ?)*)\|", REFERENCE.read_text("utf-8"), re.MULTILINE)
+def listed() -> dict[str, set[str]]:
+    """The list of all commands in commands.md: command → options."""
+    rows = re.findall(r"^- `([a-z -]+)`((?: `--[a-z-]+`)*): ", REFERENCE.read_text("utf-8"), re.MULTILINE)
     return {name: set(re.findall(r"--[a-z-]+", cell)) for name, cell in rows}
 
 
@@ -85,8 +85,8 @@ def named(words: str) -> str | None:
     return next((name for long in (3, 2, 1) if (name := " ".join(result[:long])) in COMMANDS), None)
 
 
-def test_the_table_of_commands_has_every_command_and_every_option() -> None:
-    assert table() == {name: options(command) for name, command in COMMANDS.items()}
+def test_the_list_of_commands_has_every_command_and_every_option() -> None:
+    assert listed() == {name: options(command) for name, command in COMMANDS.items()}
 
 
 @pytest.mark.parametrize(

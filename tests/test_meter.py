@@ -381,10 +381,11 @@ def test_histogram_buckets_are_cumulative() -> None:
 def test_the_manual_lists_every_metric_with_its_kind_and_labels() -> None:
     page = (ROOT / "docs" / "operate" / "metrics.md").read_text(encoding="utf-8")
     rows = {
-        f"| `{metric.name}` | {metric.kind} | {', '.join(f'`{label}`' for label in metric.labels)} | {metric.help} |"
+        f"- `{metric.name}` ({': '.join(filter(None, (metric.kind, ', '.join(f'`{one}`' for one in metric.labels))))}) "
+        + metric.help
         for metric in METRICS
     }
-    shown = {line for line in page.splitlines() if re.match(r"\| `\w+` \| (gauge|counter|histogram) \|", line)}
+    shown = {line for line in page.splitlines() if re.match(r"- `\w+` \((gauge|counter|histogram)", line)}
     assert shown == rows
 
 

@@ -12,8 +12,6 @@ _HEAD = """# Commands
 
 `sge-autoscaler COMMAND --help` says more. `--version` and `--config` come before the command.
 
-| command | options | |
-|---|---|---|
 """
 _EXIT_CODES = {
     0: "done",
@@ -53,5 +51,4 @@ def all_commands(group: click.Group, above: str = "") -> Iterator[tuple[str, cli
 def _row(name: str, command: click.Command) -> str:
     found = (one for parameter in command.params if isinstance(parameter, click.Option) for one in parameter.opts)
     options = " ".join(f"`{option}`" for option in found if option.startswith("--"))
-    about = command.get_short_help_str(1000).replace("|", "\\|")
-    return f"| `{name}` | {options}{' ' if options else ''}| {about} |"
+    return f"- `{name}` {options}: {command.get_short_help_str(1000)}".replace(" :", ":")

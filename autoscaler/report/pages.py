@@ -53,16 +53,16 @@ _JSON = """# JSON
 JobCategory, Worker, Bucket, Timings); the site has them as tables. Fields may be added; none is renamed or removed.
 Durations end in `_s` and are seconds, times are ISO 8601 with offset, prices are an hour's.
 
-The other commands reuse its parts:
+The other commands reuse its parts; objects are in a list:
 
 | command | prints |
 |---|---|
 | `jobs --json` | `schema`, `now`, `notes`: a list of Reason, `jobs`: a list of JobCategory, one a job |
 | `workers --json` | `schema`, `now`, `workers`: a list of Worker, each with `instance_type`, `node_array`, \
 `group_id`, `state`, `price_type`, `price_per_hour`, `currency`, `slots`, `used`, `created_at`, `phase`, \
-`conditions` (a list of \
+`conditions` (\
 objects with `name`, `since`), `load` (load average that its execd reported last) besides |
-| `orphans --json` | `schema`, `now`, `orphans`: a list of objects with `id`, `name`, `host` (its execution host), \
+| `orphans --json` | `schema`, `now`, `orphans`: objects with `id`, `name`, `host` (its execution host), \
 `busy`, `instance_type`, `node_array`, `state`, `price_per_hour`, `currency`, `created_at`, `age_s`, \
 `message` (its provider's last words), `reason` |
 | `status --json` | `schema`, `now`, `cell`, `serving`, `silent` (it serves and did not answer), \
@@ -71,9 +71,9 @@ objects with `name`, `since`), `load` (load average that its execd reported last
 `set_aside` (by worker: why only a person puts it into service or ends it), `waiting`, `counted`, `fitting`, \
 `workers` (how many), `ordered` (how many workers no listing shows yet), \
 `persistent` (how many), `price_per_hour`, `currency`, `unknown_prices`, `prices_as_of`, \
-`budgets`: a list of objects with `owner`, `budget`, `spent` (null: not yet known), `level` (0, 50, 80 or 100), \
+`budgets`: objects with `owner`, `budget`, `spent` (null: not yet known), `level` (0, 50, 80 or 100), \
 `action` and `until`, \
-`failed_workers` (machines that are stopped or do not come up: a list of objects with `worker_id`, `name`, `message`), \
+`failed_workers` (machines that are stopped or do not come up: objects with `worker_id`, `name`, `message`), \
 `refused_ends`, `keep`, `drain` (names), \
 `failures` (launches that failed in the last half hour), `backoff` (of buckets), \
 `unanswered` (orders): lists of objects, \
@@ -85,17 +85,17 @@ objects with `name`, `since`), `load` (load average that its execd reported last
 | `notify --json` | `schema`, `waiting`, `failing_since`, `message`, `dropped`, `sent_at`, \
 `causes` (what holds: objects with `kind`, `subject`, `since`, `notified_at`, `reason`, `remedy`); \
 with `--test`: `file`, `services` (objects with `line`, `service`, `why`: empty if it took the message) |
-| `requests --json` | `schema`, `now`, `request_sets`: a list of objects with `name`, `by`, `at`, `expires_at`, \
-`left_s` (both null for ever), `arrays` (names of all that it names) and `targets`, a list of objects with \
-`node_array` and `count`, `cores` or `groups` with `group_cores` or `group_count`; `node_arrays`: a \
-list of objects with the sums of these, `groups_of_workers` (how many of `groups` are of `group_count`), `nodes` \
+| `requests --json` | `schema`, `now`, `request_sets`: objects with `name`, `by`, `at`, `expires_at`, \
+`left_s` (both null for ever), `arrays` (names of all that it names) and `targets`, objects with \
+`node_array` and `count`, `cores` or `groups` with `group_cores` or `group_count`; `node_arrays`: \
+objects with the sums of these, `groups_of_workers` (how many of `groups` are of `group_count`), `nodes` \
 (created one by one), \
 `workers` (machines there, all together), \
 `name`, `dynamic`, `extends`, `machine_types`, `unknown_types` (of these, what the provider does not offer), \
 `requested` (false: it goes with its last worker), `max_count`, `max_core_count` \
 (limits that requests set, or null), `keep_alive` \
 (sets for which its workers stay even if idle), `defined_by` (by field, the set that defined it: `request_set`, `by`, \
-`expires_at`; other fields are the array's own); `nodes`: a list of \
+`expires_at`; other fields are the array's own); `nodes`: \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
 | `pause`, `resume`, `retry`, `keep`, `drain`, `stop --no-wait`, `record`, `serve passwd`, `serve token create` and \
 `revoke`, `requests --end`, `jetpack`, `cell down`, `catalog refresh` and `sizes`, `config import` and `docs`, \
@@ -110,21 +110,21 @@ what is logged is an object a line, too |
 `name`, `id`, `instance_type`, `rented_s`, `price_per_hour`, `cost`); progress goes to standard error |
 | `serve token list --json`, `serve calls --json` | `schema`, `tokens` or `calls`: a list of objects |
 | `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless it is acted on late) |
-| `history --json` | `schema`, `now`, `since`, `until`, `step_s`, `periods`: a list of objects with `at`, \
+| `history --json` | `schema`, `now`, `since`, `until`, `step_s`, `periods`: objects with `at`, \
 `observed_s`, means of `waiting`, `counted`, `fitting`, `running`, `slots`, `slots_used`, `persistent`, \
 `price_per_hour`; `most_waiting`, `longest_wait_s`; `began` (jobs and tasks), `mean_wait_s`, \
 `longest_waited_s`; `cost`; `arrays`: by name means of `coming`, `busy`, `idle`, `leaving`, `aside`, \
 `cores`, `price_per_hour`, `unknown_prices`, `target_workers`, `target_cores`, and `most` (machines at a time) |
 | `cost --json` | `schema`, `now`, `by`, `since`, `until`, `estimate` (true), `leaves_out` (sentences), `known_since` \
 (null, or when the record begins, if that is later), `unknown_prices` (`workers`, `rented_h`), `unseen` (the part of \
-the cost that is uncertain, since nothing was observed when workers ended), `currencies`: a list of objects with \
+the cost that is uncertain, since nothing was observed when workers ended), `currencies`: objects with \
 `currency`, `cost`, `used`, `starting`, `idle`, `slot_h`, `rented_h`, `workers`, `found` (number of rows) and \
 `rows`, which have the same and `key`; amounts to the millionth. Where rows are of jobs, `cost` is the sum of theirs, \
 of `starting` and of `idle` |
 | `cost --reconcile FILE --json` | `schema`, `bill` (AWS, AWS Data Exports or Azure), `since`, `until`, `currency`, \
-`billed_currencies`, `sum` and `workers`: a list of objects with `worker_id`, `estimate`, `billed`, `difference`, \
+`billed_currencies`, `sum` and `workers`: objects with `worker_id`, `estimate`, `billed`, `difference`, \
 `time`, `price`, `other` (these three add up to the difference), `why` (empty, or why it is on one side only) |
-| `events --json` | `schema`, `now`, `events`: a list of objects with `id` (grows), `kind` (submitted, counted, \
+| `events --json` | `schema`, `now`, `events`: objects with `id` (grows), `kind` (submitted, counted, \
 not_counted, ordered, failed, joined, disabled, enabled, gone, started, ended), `at` and `until` (of several jobs the \
 first and the last time), `seen_at` (of the pass that noticed it), `jobs` (numbers as ranges, `4-7,9`), `tasks` (of \
 one array, likewise), `count` (jobs, of arrays tasks), `owner` and `project` (of a launch those that all its jobs \
@@ -138,14 +138,14 @@ with `next_pass_s`, and `by_number` if Grid Engine was not asked), `now`, `waiti
 `running` (with the verdict on its worker), `launches`: a list of Launch that may serve it, \
 `waited`: the last verdict while it waited, `launched`: orders for jobs such as it, \
 `ended`: how each start ended, from accounting, `cost`: its shares of the workers that it ran on (`estimate`: true; \
-`currencies`: a list of objects with `currency`, `cost` and `slot_h`; `workers` and `unknown_prices`: how many), \
+`currencies`: objects with `currency`, `cost` and `slot_h`; `workers` and `unknown_prices`: how many), \
 or null, `events`: its events, as in `events --json`, \
 `rules`: the [rules](rules.md) for it, and the nodes that meet them; \
-`caps`: limits that callers set for node arrays that may serve it, a list of objects with `node_array`, `cap`, \
+`caps`: limits that callers set for node arrays that may serve it, objects with `node_array`, `cap`, \
 `limit`, `request_set`, `by`, `expires_at` (these three null: the definition of the array) |
 | `explain HOST --json` | `schema`, `host`, `now`, the fields of Worker, `actions`, `instances`, \
 `machine`, `remembered`, `rules`; of a worker that is gone: its times, `cost`, `events` |
-| `explain ORDER --json` | `schema`, `order`, `now`, `at`, `node_array`, `group_id`, `open`, `attempts` (a list of \
+| `explain ORDER --json` | `schema`, `order`, `now`, `at`, `node_array`, `group_id`, `open`, `attempts` (\
 objects with `instance_type`, `count`, `price_per_hour`, `sent_at`, `answered_at`, `workers`, `message`), `events` |
 
 `reason` is the same everywhere; [reasons.md](reasons.md) lists its codes.
