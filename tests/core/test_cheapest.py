@@ -14,6 +14,9 @@ from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code
+from autoscaler.core.packing.balanced import Way, filled
+from autoscaler.core.packing.classes import classes_of
+from autoscaler.core.packing.pieces import Machines, Piece
 from autoscaler.core.packing.resource_prices import resource_prices
 from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.plan import plan
@@ -130,6 +133,23 @@ def test_only_workers_of_the_strategy_are_filled_in_balance() -> None:
     wants = [(rich, 570), (lean, 390)]
     assert not OpenPlacement(bare).place(wants).complete
     assert OpenPlacement(tens).place(wants).complete
+
+
+@pytest.mark.parametrize("distinct", (40, 400))
+def test_jobs_that_all_differ_are_packed_by_classes_that_hold_each_of_them(distinct: int) -> None:
+    chance = Random(distinct)
+    sizes = [(chance.choice((1, 2, 4)), chance.randrange(1_000, 60_000)) for _ in range(distinct)]
+    pieces = [Piece(at, size, frozenset({0, 1}), 1, 1, apart=False) for at, size in enumerate(sizes)]
+    kinds = [Machines(1_000, (16, 64_000), 1.0), Machines(1_000, (48, 384_000), 4.0)]
+    assert (len(classes_of(pieces)) < distinct) == (distinct > 48)
+    found, placed = filled(pieces, kinds, Way(constrained_first=True, exchanges=False))
+    for each in found:
+        has = kinds[each.kind].has
+        assert all(sum(sizes[at][r] * many for at, many in each.content.items()) <= has[r] for r in range(2))
+    assert placed == [1] * distinct
+    bought = sum(each.machines * kinds[each.kind].price for each in found)
+    least = max(sum(slots for slots, _ in sizes) / 16, sum(memory for _, memory in sizes) / 96_000)
+    assert bought <= 1.1 * least + 4
 
 
 @pytest.mark.parametrize("seed", range(40))

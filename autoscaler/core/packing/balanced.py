@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from autoscaler.core.packing.classes import as_one, classes_of, expanded
+from autoscaler.core.packing.pieces import Content, Filled, Machines, Piece, Vector
 from autoscaler.core.packing.resource_prices import resource_prices
 
 SCARCE = 0.95
@@ -21,36 +23,6 @@ PROMISING = 0.97
 """Contents are improved by exchanges where all that a machine has is worth so much of its price."""
 EXCHANGES, MOST_PIECES, MOST_KINDS = 6, 40, 32
 """Exchanges of one content; with more pieces or kinds of machines they would take too long."""
-
-Vector = tuple[int, ...]
-Content = Mapping[int, int]
-"""Pieces by position, and how many of each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What one visit of a demand takes of a machine. A visit: slots that must be together."""
-
-    at: int
-    """The demand's position."""
-    size: Vector
-    kinds: frozenset[int]
-    """Positions of the kinds of machines that would take it, if they had enough left."""
-    tasks: int
-    visits: int
-    """Visits of each task."""
-    apart: bool
-    """Whether each visit of a task goes to another machine."""
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return self.tasks * self.visits
-
-    @property
-    def most(self) -> int:
-        """How many of them one machine takes at most, whatever it has."""
-        return self.tasks if self.apart and self.visits > 1 else self.count
 
 
 class Filling:
@@ -201,27 +173,6 @@ class Filling:
 
 
 @dataclass(frozen=True, slots=True)
-class Machines:
-    """Machines that are alike, and may be filled."""
-
-    count: int
-    has: Vector
-    price: float
-    scarce: bool = False
-    """Whether no more than these could be had of an offer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """So many machines with the same content."""
-
-    kind: int
-    """Their position among the given machines."""
-    machines: int
-    content: Content
-
-
-@dataclass(frozen=True, slots=True)
 class Way:
     """A way to fill machines. All are rules of thumb, and each is the best one at times."""
 
@@ -247,24 +198,33 @@ def filled(pieces: Sequence[Piece], kinds: Sequence[Machines], way: Way) -> tupl
     """Machines filled with whole tasks, those first whose content uses most of what they are worth; and the tasks that
     are placed, parallel to the pieces.
     """
-    filling = Filling(pieces)
+    classes = classes_of(pieces)
+    filling = Filling([as_one(pieces, members) for members in classes])
     found: list[Filled] = []
     room = {kind: machines.count for kind, machines in enumerate(kinds) if machines.count > 0}
-    able = [_able(piece, kinds) for piece in pieces]
+    able = [_able(piece, kinds) for piece in filling.pieces]
     contents: _Contents = {}
     while room and any(filling.left):
         more = _fill(filling, kinds, room, able, contents, way)
         if not more:
             break
         found += more
-    placed = [0] * len(pieces)
+    found = list(expanded(found, pieces, classes))
+    placed = _loads(pieces, found)
     for at, piece in enumerate(pieces):
-        if piece.visits == 1:
-            placed[at] = piece.count - filling.left[at]
-        else:
+        if piece.visits > 1:
             placed[at] = _whole_tasks(piece, [(each.machines, each.content.get(at, 0)) for each in found])
             found = list(_cut(found, at, placed[at], piece))
     return found, placed
+
+
+def _loads(pieces: Sequence[Piece], found: Sequence[Filled]) -> list[int]:
+    """How many of each piece are on machines."""
+    loads = [0] * len(pieces)
+    for each in found:
+        for at, many in each.content.items():
+            loads[at] += many * each.machines
+    return loads
 
 
 _Contents = dict[tuple[int, int | None], Content]

@@ -14,12 +14,13 @@ from dataclasses import replace
 
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.offered_host import Host
-from autoscaler.core.packing.balanced import Filled, Machines, Way, filled, ways
+from autoscaler.core.packing.balanced import Way, filled, ways
+from autoscaler.core.packing.pieces import Filled, Machines
 from autoscaler.core.placement.kinds import Kind, kind_of
 from autoscaler.core.placement.needs import Need, Want, added, need_of
-from autoscaler.core.placement.pieces import is_divisible, pieces_for
 from autoscaler.core.placement.placed import FEW, MOST_ABLE, Placement, State, state_of
 from autoscaler.core.placement.scarcity import OpenedHosts, Weights, dominant, orders_of, weights_on
+from autoscaler.core.placement.vectors import is_divisible, pieces_for
 
 PLENTY = 1_000_000
 """More workers than any demand would use."""

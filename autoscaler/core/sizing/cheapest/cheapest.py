@@ -15,7 +15,7 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.packing.balanced import WAYS, Way, ways
 from autoscaler.core.placement.kinds import Kind, kind_of
 from autoscaler.core.placement.needs import Need, Want, need_of
-from autoscaler.core.sizing.cheapest.packing import machines_for
+from autoscaler.core.sizing.cheapest.bought import machines_for
 from autoscaler.core.sizing.cpu_capacity import order
 from autoscaler.core.sizing.problem import Part, Problem, Proposal, most_of_offer, not_preferred
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from autoscaler.core.capacity.offers import LaunchOffer
-from autoscaler.core.packing.balanced import Machines, Way, filled
+from autoscaler.core.packing.balanced import Way, filled
+from autoscaler.core.packing.pieces import Machines
 from autoscaler.core.placement.kinds import Kind, kind_of
 from autoscaler.core.placement.needs import Need, Want, need_of
-from autoscaler.core.placement.pieces import is_divisible, pieces_for
+from autoscaler.core.placement.vectors import is_divisible, pieces_for
 
 
 def machines_for(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoscaler.core.packing.balanced import Piece, Vector
+from autoscaler.core.packing.pieces import Piece, Vector
 from autoscaler.core.placement.kinds import Kind
 from autoscaler.core.placement.needs import SLOTS, Need
 
