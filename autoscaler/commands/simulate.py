@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,9 @@ from autoscaler.new_folder import write_file
 if TYPE_CHECKING:
     from autoscaler.core.model.fleet import Bucket
     from autoscaler.core.policy import Policy
+    from autoscaler.simulation.accounting import AccountingOptions
     from autoscaler.simulation.market import Market
+    from autoscaler.simulation.past import Past
     from autoscaler.simulation.results import Document
     from autoscaler.simulation.run import Simulation
     from autoscaler.simulation.trial import Candidate, Conditions
@@ -54,7 +56,13 @@ class _Options:
 
 
 @click.command("simulate")
-@click.argument("workload")
+@click.argument("workload", required=False)
+@click.option(
+    "--last",
+    type=Duration(),
+    help="Instead of WORKLOAD: what this cell's jobs and workers did since, by accounting and the autoscaler's store. "
+    "The settings in force are simulated first and compared with it.",
+)
 @click.option(
     "--compare",
     default=TODAY,
@@ -96,7 +104,15 @@ class _Options:
 @json_option
 @click.pass_obj
 def command(
-    invocation: Invocation, /, workload: str, compare: str, page: Path | None, as_csv: bool, as_json: bool, **given: Any
+    invocation: Invocation,
+    /,
+    workload: str | None,
+    last: float | None,
+    compare: str,
+    page: Path | None,
+    as_csv: bool,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Simulate what settings would have cost, and how long jobs would have waited.
 
@@ -105,14 +121,23 @@ def command(
     played in memory, at list prices. No cell, no cloud and no state is touched.
     """
     from autoscaler.report import SCHEMA
-    from autoscaler.simulation.tables import comparison_blocks, csv_text
+    from autoscaler.simulation.past import backtest_of
+    from autoscaler.simulation.tables import backtest_block, comparison_blocks, csv_text
     from autoscaler.simulation.trial import try_policy
 
+    if (workload is None) == (last is None):
+        raise SettingsError("name either a WORKLOAD or --last, as --last 30d")
     options = _Options(**given)
-    conditions = _conditions(options)
+    conditions, past = _conditions(options), None
+    if last is not None:
+        invocation = invocation.as_running
+        past = _past(invocation, last)
+        conditions = replace(conditions, delays=past.delays(conditions.delays))
     candidates = [_candidate(invocation, name) for name in compare.split(",") if name]
     if not candidates:
         raise SettingsError("--compare names nothing to try; leave it out to try the settings of today")
+    if past is not None and candidates[0].name != TODAY:
+        candidates = [_candidate(invocation, TODAY), *(each for each in candidates if each.name != TODAY)]
     # One workload for all: what one policy could place on one host, all are asked to.
     one_host = options.one_host or min(_largest(candidate.policy, conditions.buckets) for candidate in candidates)
     documents: list[Document] = []
@@ -121,21 +146,34 @@ def command(
         for candidate in candidates:
             if stopper.asked:
                 break
-            read = _workload(workload, options, one_host)
+            read = _workload(workload or "", options, one_host, past)
             assumptions |= dict.fromkeys([*read.assumptions, *_assumed(conditions)])
             shown = _Progress(read)
             documents.append(try_policy(candidate, read, conditions, shown.show, stopper.watch))
             shown.clear()
+    backtest = None if past is None else backtest_of(past, documents[0])
     if page is not None:
-        _write_page(page, documents, list(assumptions))
+        _write_page(page, documents, list(assumptions), backtest)
     if as_json:
-        print_json({"schema": SCHEMA, "policies": documents, "assumptions": list(assumptions)})
+        of_past = {} if backtest is None else {"backtest": backtest}
+        print_json({"schema": SCHEMA, "policies": documents, "assumptions": list(assumptions), **of_past})
     elif as_csv:
         sys.stdout.write(csv_text(documents))
     else:
         from autoscaler.report.blocks import print_blocks
 
-        print_blocks(comparison_blocks(documents, list(assumptions)))
+        before = () if backtest is None else (backtest_block(backtest, documents[0]["currency"]),)
+        print_blocks((*before, *comparison_blocks(documents, list(assumptions), backtest)))
+
+
+def _past(invocation: Invocation, last: float) -> Past:
+    from autoscaler.commands._observation import reading_store
+    from autoscaler.simulation.past import read_past
+
+    now = time.time()
+    with reading_store(invocation) as store:
+        lives = store.history.lifetimes(now - last)
+    return read_past(invocation.common / "accounting", lives, now - last, now)
 
 
 def _conditions(options: _Options) -> Conditions:
@@ -167,8 +205,8 @@ def _assumed(conditions: Conditions) -> list[str]:
     delays = conditions.delays
     order = "in one order" if conditions.cell.fixed_order else "the least loaded first"
     return [
-        f"Machines boot in {delays.boot:g} s and report {delays.join:g} s after they were enrolled"
-        + (f", spread {delays.spread:g}" if delays.spread else "")
+        f"Machines boot in {delays.boot:.0f} s and report {delays.join:g} s after they were enrolled"
+        + (f", spread {delays.spread:.2g}" if delays.spread else "")
         + (f"; {delays.failing:.1%} never boot." if delays.failing else "; none fails."),
         *_assumed_of_market(conditions.market),
         f"The scheduler runs within 1 s of a submission or an end, makes no reservations, and fills hosts {order}.",
@@ -230,10 +268,10 @@ def _largest(policy: Policy, buckets: Sequence[Bucket]) -> int:
     return max(1, max(offer.type.vcpus for offer in offers) - policy.node_arrays[0].free_cores)
 
 
-def _workload(source: str, options: _Options, one_host: int) -> Workload:
+def _workload(source: str, options: _Options, one_host: int, past: Past | None = None) -> Workload:
     import itertools
 
-    read = _read(source, options, one_host)
+    read = _read(source, options, one_host) if past is None else past.workload(_of_accounting(options, one_host))
     if options.most is not None:
         read.jobs = itertools.islice(read.jobs, options.most)
         read.expected = min(options.most, read.expected or options.most)
@@ -242,7 +280,7 @@ def _workload(source: str, options: _Options, one_host: int) -> Workload:
 
 
 def _read(source: str, options: _Options, one_host: int) -> Workload:
-    from autoscaler.simulation.accounting import AccountingOptions, read_accounting
+    from autoscaler.simulation.accounting import read_accounting
     from autoscaler.simulation.generated import Generated, generate
     from autoscaler.simulation.swf import SwfOptions, read_swf
 
@@ -255,8 +293,14 @@ def _read(source: str, options: _Options, one_host: int) -> Workload:
     path = Path(source)
     if path.name.endswith((".swf", ".swf.gz")):
         return read_swf(path, SwfOptions(one_host, options.memory_complex, dependencies=options.dependencies))
+    return read_accounting(path, _of_accounting(options, one_host))
+
+
+def _of_accounting(options: _Options, one_host: int) -> AccountingOptions:
+    from autoscaler.simulation.accounting import AccountingOptions
+
     requests = (options.memory_complex,) if options.memory_complex else ()
-    return read_accounting(path, AccountingOptions(one_host, requests=requests))
+    return AccountingOptions(one_host, requests=requests)
 
 
 class _Progress:
@@ -309,11 +353,13 @@ class _Stopper:
             self._running.stop()
 
 
-def _write_page(page: Path, documents: Sequence[Document], assumptions: Sequence[str]) -> None:
+def _write_page(
+    page: Path, documents: Sequence[Document], assumptions: Sequence[str], backtest: Document | None
+) -> None:
     from autoscaler.simulation.page import page_text
 
     try:
-        write_file(page, page_text(documents, assumptions).encode(), mode=0o644)
+        write_file(page, page_text(documents, assumptions, backtest).encode(), mode=0o644)
     except OSError as error:
         raise SettingsError(f"cannot write {page}: {error.strerror}") from error
     echo(f"{page}: written", err=True)

@@ -36,11 +36,12 @@ def read_accounting(path: Path, options: AccountingOptions) -> Workload:
     if not ends:
         raise WorkloadError(f"{path} has no record of a job that ran; is it Grid Engine's accounting file?")
     began = ends[0].submitted_at
-    jobs = [_job(number, end, began, options) for number, end in enumerate(ends, start=1)]
-    return Workload(path.name, jobs, _assumptions(options, ends), began, len(jobs), _recorded(ends))
+    jobs = [job_of(number, end, began, options) for number, end in enumerate(ends, start=1)]
+    return Workload(path.name, jobs, assumptions_of(options, ends), began, len(jobs), _recorded(ends))
 
 
-def _job(number: int, end: JobEnd, began: float, options: AccountingOptions) -> WorkloadJob:
+def job_of(number: int, end: JobEnd, began: float, options: AccountingOptions) -> WorkloadJob:
+    """One start of a job as a job of its own. `began`: Unix time of second 0."""
     asked = read_category(end.category)
     started, ended = end.started_at or 0.0, end.ended_at or 0.0
     pe = asked.pe or end.pe
@@ -65,7 +66,8 @@ def _environment(pe: str, slots: int, options: AccountingOptions) -> str | None:
     return SPREAD if pe in options.spread or slots > options.largest_host else LOCAL
 
 
-def _assumptions(options: AccountingOptions, ends: Sequence[JobEnd]) -> list[str]:
+def assumptions_of(options: AccountingOptions, ends: Sequence[JobEnd]) -> list[str]:
+    """What accounting does not say, and what is taken instead."""
     unsaid = sum(not end.category for end in ends)
     kept = ", ".join(options.requests) or "none"
     said = [

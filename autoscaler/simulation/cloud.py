@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from autoscaler.core.model.fleet import (
     Bucket,
@@ -37,6 +38,11 @@ class Delays:
     spread: float = 0.0
     failing: float = 0.0
     """Share of machines that never come up."""
+    boots: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """By instance type whose own mean is known: in place of `boot`."""
+
+    def boot_of(self, type_: str) -> float:
+        return self.boots.get(type_, self.boot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +155,7 @@ class Cloud:
             f"i-{self._made}", bucket.type, node_array, MachineState.PENDING, self.epoch + now,
             zone=bucket.key.zone, price_type=bucket.key.price_type, price_per_hour=bucket.price_per_hour,
         )  # fmt: skip
-        machine = Machine(worker, now, None if fails else now + self.draw(self.delays.boot))
+        machine = Machine(worker, now, None if fails else now + self.draw(self.delays.boot_of(bucket.type.name)))
         listed = (each.price_per_hour for each in self._listed if each.key == bucket.key)
         machine.listed_price = next(listed, bucket.price_per_hour)
         if bucket.key.price_type is PriceType.SPOT and self.market.interruptions_per_hour:

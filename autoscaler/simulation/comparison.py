@@ -55,13 +55,33 @@ def _beats(one: Document, other: Document) -> bool:
     return all(mine <= its for mine, its in pairs) and any(mine < its for mine, its in pairs)
 
 
-def sentences(documents: Sequence[Document], assumptions: Sequence[str]) -> list[str]:
-    """What an administrator can say of the comparison, and what it rests on. Empty if there is nothing to compare."""
+def sentences(documents: Sequence[Document], assumptions: Sequence[str], backtest: Document | None = None) -> list[str]:
+    """What an administrator can say of the comparison, and what it rests on. Empty if there is nothing to compare.
+    `backtest`: how far a simulation of the settings in force is from what happened; a gain within that is none.
+    """
     complete = [document for document in documents if is_comparable(document)]
     if len(complete) < 2:
         return []
     base, best = complete[0], min(complete[1:], key=lambda document: document["price"])
+    if backtest is not None and not _is_sure(base, best, backtest):
+        return [_unsure(base, best, backtest)]
     return [_first(base, best), _second(base, best, assumptions)]
+
+
+def _is_sure(base: Document, best: Document, backtest: Document) -> bool:
+    error = backtest["error"]["price"]
+    return error is not None and base["price"] > 0 and abs(1 - best["price"] / base["price"]) > error
+
+
+def _unsure(base: Document, best: Document, backtest: Document) -> str:
+    error = backtest["error"]["price"]
+    if error is None:
+        return "Nothing is recommended: the record does not say what the workers cost, so the error is not known."
+    gain = abs(1 - best["price"] / base["price"]) if base["price"] else 0.0
+    return (
+        f"Nothing is recommended: {best['policy']} differs from {base['policy']} by {gain:.1%} in price, and the "
+        f"simulation of what was in force is off by {error:.1%}."
+    )
 
 
 def _first(base: Document, best: Document) -> str:

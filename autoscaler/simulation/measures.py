@@ -62,6 +62,8 @@ class Measures:
         """Machines that the cloud took back; tasks that started once more."""
         self.lost_core_seconds = 0.0
         """Of tasks on machines that were taken, until then."""
+        self.worker_seconds = 0.0
+        """Paid, of all workers."""
         self.unpriced = 0
         """Workers whose price is not known."""
         self.price_by_type: defaultdict[str, float] = defaultdict(float)
@@ -88,6 +90,8 @@ class Measures:
             self.restarted += 1
             return  # it has waited once
         job = run.job
+        if not job.is_counted:
+            return
         self.waits.append(now - job.submitted)
         self.runs.append(job.seconds)
         self.slots.append(job.slots)
@@ -158,6 +162,7 @@ class Measures:
         slots = worker.type.vcpus
         rest = max(0.0, paid * slots - meter.busy - meter.stranded - meter.idle - meter.boot)
         parts = {"busy": meter.busy, "stranded": meter.stranded, "idle": meter.idle + rest, "boot": meter.boot}
+        self.worker_seconds += paid
         if cost is None:
             self.unpriced += 1
         price = cost or 0.0

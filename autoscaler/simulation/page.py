@@ -11,6 +11,7 @@ from autoscaler.report.wording import duration
 from autoscaler.simulation.charts import PARTS, over_time, price_and_wait, where_money_goes
 from autoscaler.simulation.comparison import pareto_front, remarks, sentences
 from autoscaler.simulation.results import Document
+from autoscaler.simulation.tables import backtest_block
 
 _MEANINGS = {
     "busy": "slots with jobs",
@@ -20,14 +21,15 @@ _MEANINGS = {
 }
 
 
-def page_text(documents: Sequence[Document], assumptions: Sequence[str]) -> str:
+def page_text(documents: Sequence[Document], assumptions: Sequence[str], backtest: Document | None = None) -> str:
     """The whole page. All texts are escaped."""
     template = (resources.files("autoscaler.conf") / "simulation" / "page.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     environment.filters["duration"] = duration
     return environment.from_string(template).render(
         documents=documents,
-        sentences=sentences(documents, assumptions),
+        sentences=sentences(documents, assumptions, backtest),
+        backtest=None if backtest is None else backtest_block(backtest, documents[0]["currency"]),
         assumptions=assumptions,
         remarks=remarks(documents),
         currency=documents[0]["currency"],

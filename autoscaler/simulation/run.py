@@ -26,7 +26,7 @@ MAX_UNHEARD = 300.0
 LISTED_AFTER_END = 60.0
 """Seconds for which a terminated machine is still listed."""
 STUCK_AFTER = 2 * 86_400.0
-"""Seconds without any event but passes after which tasks that still wait will never start."""
+"""Seconds after which tasks that still wait will never start, if none runs and none comes."""
 EPOCH = 1_700_000_000.0
 """Unix time of second 0 where the workload says none: a Tuesday in November 2023."""
 
@@ -96,8 +96,8 @@ class Simulation:
         self._next_schedule: float | None = None
         self._next_pass: float | None = None
         self._last_pass = float("-inf")
-        self._last_event = 0.0
-        """When something last happened that is no pass."""
+        self._last_progress = 0.0
+        """When a job was last submitted, started or ended."""
         self._needed = True
         """Whether anything has changed that a decision depends on, or time alone changes it."""
         self.needless_acts = 0
@@ -120,10 +120,8 @@ class Simulation:
             at, kind, _, what = heapq.heappop(self._events)
             if at > self.now:
                 self.now = self.engine.now = at
-            if kind not in (Kind.PASS, Kind.MARKET):
-                self._last_event = self.now
-            elif self.now - self._last_event > STUCK_AFTER:
-                self.now = self._last_event  # what followed would not have been waited for
+            if kind == Kind.PASS and self._is_stuck:
+                self.now = self._last_progress  # what followed would not have been waited for
                 break
             self._happen(Kind(kind), what, jobs)
             if self.over and not self.cloud.machines:
@@ -135,6 +133,13 @@ class Simulation:
     def over(self) -> bool:
         """Whether all jobs have been submitted and have ended."""
         return not self._submitting and not self.engine.unfinished
+
+    @property
+    def _is_stuck(self) -> bool:
+        """Whether all jobs have been submitted, none runs, and nothing has come of passes for long."""
+        if self._submitting or self.now - self._last_progress <= STUCK_AFTER:
+            return False
+        return not any(host.runs for host in self.engine.hosts.values())
 
     def stop(self) -> None:
         """End before the next event; what was gathered stays true for the time so far."""
@@ -182,6 +187,7 @@ class Simulation:
             self._at(job.submitted, Kind.SUBMIT, job)
 
     def _submit(self, job: WorkloadJob, jobs: Iterator[WorkloadJob]) -> None:
+        self._last_progress = self.now
         self.measures.submitted += job.tasks
         self.engine.submit(job)
         self._schedule_soon()
@@ -205,12 +211,14 @@ class Simulation:
         self._job_change(matters=self.engine.anything_waits)
 
     def _started(self, run: Run) -> None:
+        self._last_progress = self.now
         self.measures.starts(run, self.now)
         self._at(run.ends, Kind.END, run)
 
     def _end(self, run: Run) -> None:
         if run.lost_at is not None:
             return
+        self._last_progress = self.now
         self.engine.end(run)
         self.measures.ends(run, self.now)
         self._schedule_soon()

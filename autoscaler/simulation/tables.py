@@ -17,7 +17,38 @@ _HEADS = (
 )  # fmt: skip
 
 
-def comparison_blocks(documents: Sequence[Document], assumptions: Sequence[str]) -> Iterator[Block]:
+_FIGURES = {
+    "price": "price",
+    "worker_hours": "worker-hours",
+    "launches": "launches",
+    "mean_wait_s": "mean wait",
+    "median_wait_s": "median wait",
+}
+
+
+def backtest_block(backtest: Document, currency: str) -> Block:
+    """What happened beside what the settings in force give in the simulation."""
+    rows = [
+        [
+            f"{head} ({currency})" if name == "price" else head,
+            _figure(name, backtest["happened"][name]),
+            _figure(name, backtest["simulated"][name]),
+            "?" if backtest["error"][name] is None else f"{backtest['error'][name]:.1%}",
+        ]
+        for name, head in _FIGURES.items()
+    ]
+    return Block("Backtest of the settings in force", ("", "happened", "simulated", "error"), rows)
+
+
+def _figure(name: str, value: float | None) -> str:
+    if value is None:
+        return "?"
+    return words(value) if name.endswith("_s") else f"{value:,.0f}" if name == "launches" else f"{value:,.2f}"
+
+
+def comparison_blocks(
+    documents: Sequence[Document], assumptions: Sequence[str], backtest: Document | None = None
+) -> Iterator[Block]:
     """The table that people read, what it says in words, and what it rests on."""
     front = set(pareto_front(documents))
     rows = [_row(document, starred=document["policy"] in front and len(documents) > 1) for document in documents]
@@ -29,7 +60,7 @@ def comparison_blocks(documents: Sequence[Document], assumptions: Sequence[str])
         notes.append("* no other policy here is both cheaper and faster.")
     notes += remarks(documents)
     yield Block("", _HEADS, rows, notes)
-    said = sentences(documents, assumptions)
+    said = sentences(documents, assumptions, backtest)
     if said:
         yield Block("In short", lines=said)
     yield Block("This rests on", lines=[f"- {each}" for each in assumptions])

@@ -46,6 +46,8 @@ class WorkloadJob:
     name: str = ""
     requested: float | None = None
     """The run time that its owner requested, seconds. It limits nothing unless it is among `hard`."""
+    is_counted: bool = True
+    """Whether its wait counts; it does not if it had started before the workload begins."""
 
 
 @dataclass(slots=True)

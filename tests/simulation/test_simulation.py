@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from autoscaler.core.policy import Policy
+from autoscaler.simulation.baselines import rule_of
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.cloud import Billing, Delays
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.results import document_of
 from autoscaler.simulation.run import Pace, Simulation
+from autoscaler.simulation.trial import allowed_offers
 from autoscaler.simulation.workload import LOCAL, WorkloadJob
-from tests.simulation.playing import a_policy, a_simulation, a_workload, jobs_of
+from tests.simulation.playing import a_policy, a_simulation, a_workload, buckets, jobs_of, numbered
 
 HYBRID = a_policy(hybrid=True, scale_up_batch=10, scale_down_batch=10)
 
@@ -139,3 +141,17 @@ def test_a_job_waits_for_its_predecessor() -> None:
     jobs = [WorkloadJob(1, 0.0, 600.0), WorkloadJob(2, 1.0, 60.0, after=1)]
     measures = a_simulation(jobs, a_policy()).run()
     assert measures.waits[1] >= measures.waits[0] + 600 - 1
+
+
+def test_machines_that_always_boot_too_slowly_do_not_keep_a_simulation_from_its_end() -> None:
+    run = a_simulation(jobs_of(1), a_policy(boot_timeout=300.0), delays=Delays(boot=1000.0))
+    run.run()
+    assert not run.over
+    assert run.passes < 20_000
+
+
+def test_a_long_job_is_waited_for_although_others_wait_too() -> None:
+    long, waits = jobs_of(1, seconds=4 * 86_400.0, slots=2, pe=LOCAL), jobs_of(1, submitted=10.0, slots=2, pe=LOCAL)
+    rule = rule_of("one-per-job", allowed_offers(a_policy(), buckets()), 1, "m5.large", hybrid=False)
+    run = a_simulation(numbered(long, waits), a_policy(max_workers=1), decider=rule)
+    assert run.run().finished == 2

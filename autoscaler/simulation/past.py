@@ -1,0 +1,162 @@
+"""What happened on a cell in the last days, as the service and Grid Engine recorded it: a workload, the delays that
+were seen, and the figures that a backtest of the settings is compared with.
+
+Jobs come from Grid Engine's accounting, workers from the service's store. What neither says is listed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median, pstdev
+
+from autoscaler.core.model.cluster import short_name
+from autoscaler.sge.accounting import JobEnd, ends_in, files_of
+from autoscaler.simulation.accounting import AccountingOptions, assumptions_of, job_of
+from autoscaler.simulation.cloud import Delays
+from autoscaler.simulation.measures import HOUR, quantile
+from autoscaler.simulation.results import Document
+from autoscaler.simulation.workload import Workload, WorkloadError
+from autoscaler.store.history import Lifetime
+
+STEPS = 3.0
+"""Seconds that enrolling and enabling take between boot and service, besides the wait for the first load report."""
+ENOUGH = 5
+"""Workers of a type from which its own boot time is taken."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """A window of time of one cell. Times as Unix seconds."""
+
+    since: float
+    until: float
+    ends: Sequence[JobEnd]
+    """Of jobs that ran on workers in it, the last start of each."""
+    lives: Sequence[Lifetime]
+    """Of workers that existed in it."""
+    elsewhere: int = 0
+    """Jobs that ran on persistent hosts: they are left out."""
+
+    def workload(self, options: AccountingOptions) -> Workload:
+        """The jobs of the window. Those that ran already at its beginning run on for the rest of their time."""
+        ordered = sorted(self.ends, key=lambda end: (max(end.submitted_at, self.since), end.job, end.task))
+        jobs = []
+        for number, end in enumerate(ordered, start=1):
+            started = end.started_at or 0.0
+            carried = started < self.since
+            submitted = max(end.submitted_at, self.since)
+            rest = replace(end, submitted_at=submitted, started_at=max(started, self.since))
+            jobs.append(replace(job_of(number, rest, self.since, options), is_counted=not carried))
+        said = assumptions_of(options, self.ends)
+        if self.elsewhere:
+            said.append(f"{self.elsewhere} tasks that ran on persistent hosts are left out.")
+        said.append("Tasks that still wait or run are left out: they are not in accounting yet.")
+        return Workload("the last days", jobs, said, self.since, len(jobs))
+
+    def delays(self, given: Delays) -> Delays:
+        """The boots that were seen, of each type of which there were enough; `given` is the rest."""
+        times = {
+            life.worker_id: life.joined_at - life.created_at - given.join - STEPS
+            for life in self.lives
+            if life.joined_at is not None and life.created_at >= self.since
+        }
+        if not times:
+            return given
+        of_type: dict[str, list[float]] = {}
+        for life in self.lives:
+            if life.worker_id in times:
+                of_type.setdefault(life.instance_type, []).append(max(1.0, times[life.worker_id]))
+        boot = median(max(1.0, time) for time in times.values())
+        by_type = {name: median(each) for name, each in of_type.items() if len(each) >= ENOUGH}
+        off = [math.log(time / by_type.get(name, boot)) for name, each in of_type.items() for time in each]
+        ended = [life for life in self.lives if life.created_at >= self.since and life.ended_at is not None]
+        failing = sum(life.joined_at is None for life in ended) / len(ended) if ended else 0.0
+        return replace(given, boot=boot, boots=by_type, spread=min(pstdev(off), 2.0), failing=failing)
+
+    @property
+    def happened(self) -> Document:
+        """The figures of the record, as those of a simulated policy are named. None: not known."""
+        paid = {life.worker_id: self._paid(life) for life in self.lives}
+        prices = [life.price_per_hour for life in self.lives if paid[life.worker_id]]
+        new = [end for end in self.ends if (end.started_at or 0.0) >= self.since]
+        waits = sorted((end.started_at or 0.0) - max(end.submitted_at, self.since) for end in new)
+        known = [
+            (life.price_per_hour or 0.0) * paid[life.worker_id] / HOUR
+            for life in self.lives
+            if life.price_per_hour is not None
+        ]
+        return {
+            "price": None if None in prices else sum(known),
+            "worker_hours": sum(paid.values()) / HOUR,
+            "launches": sum(life.created_at >= self.since for life in self.lives),
+            "mean_wait_s": sum(waits) / len(waits) if waits else None,
+            "median_wait_s": quantile(waits, 0.5) if waits else None,
+        }
+
+    def _paid(self, life: Lifetime) -> float:
+        end = self.until if life.ended_at is None else min(life.ended_at, self.until)
+        return max(0.0, end - max(life.created_at, self.since))
+
+
+def read_past(accounting: Path, lives: Iterable[Lifetime], since: float, until: float) -> Past:
+    """The window of a cell. `accounting`: the path of its file; the one with an object a line beside it is read, too.
+    Raises WorkloadError if nothing that ran on workers is recorded.
+    """
+    there = [life for life in lives if life.created_at < until and (life.ended_at is None or life.ended_at > since)]
+    names = {short_name(life.name) for life in there if life.name}
+    ended = [end for file in files_of(accounting) for end in _ended_in(file, since, until)]
+    last = {(end.job, end.task, end.submitted_at): end for end in ended}
+    ours = [end for end in last.values() if short_name(end.host) in names]
+    if not ours:
+        raise WorkloadError(
+            f"no job that ran on a worker ended since then, by {accounting} and the store ({len(there)} workers, "
+            f"{len(last)} ended jobs); take a longer time, or name an accounting file as WORKLOAD"
+        )
+    return Past(since, until, ours, there, len(last) - len(ours))
+
+
+def _ended_in(file: Path, since: float, until: float) -> list[JobEnd]:
+    try:
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            return [
+                end
+                for end in ends_in(lines)
+                if end.started_at and end.ended_at and not end.part and since < end.ended_at <= until
+            ]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise WorkloadError(f"cannot read the accounting file {file}: {error}; check its rights") from error
+
+
+FIGURES = ("price", "worker_hours", "launches", "mean_wait_s", "median_wait_s")
+
+
+def backtest_of(past: Past, simulated: Document) -> Document:
+    """What happened beside what was simulated with the same settings, and how far they are apart: `error` as a share of
+    what happened.
+    """
+    figures: Mapping[str, float | None] = {
+        "price": None if simulated["unpriced_workers"] else simulated["price"],
+        "worker_hours": simulated["worker_hours"],
+        "launches": simulated["launches"],
+        "mean_wait_s": simulated["wait_s"]["mean"],
+        "median_wait_s": simulated["wait_s"]["median"],
+    }
+    happened = past.happened
+    return {
+        "since": past.since,
+        "until": past.until,
+        "happened": happened,
+        "simulated": dict(figures),
+        "error": {name: _error(happened[name], figures[name]) for name in FIGURES},
+    }
+
+
+def _error(happened: float | None, simulated: float | None) -> float | None:
+    if happened is None or simulated is None or not happened:
+        return None
+    return abs(simulated - happened) / happened

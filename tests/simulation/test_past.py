@@ -1,0 +1,233 @@
+"""`simulate --last`: what a cell did is simulated with the settings that were in force, and compared with it."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import main
+from autoscaler.core.model.fleet import MachineState, Worker
+from autoscaler.simulation.accounting import AccountingOptions
+from autoscaler.simulation.cloud import Cloud, Delays, Machine
+from autoscaler.simulation.hosts import Run
+from autoscaler.simulation.past import ENOUGH, Past, read_past
+from autoscaler.simulation.planned import PlanDecider
+from autoscaler.simulation.run import Simulation
+from autoscaler.simulation.trial import simulated
+from autoscaler.store.history import Lifetime
+from autoscaler.store.store import Store
+from tests.cell_files import cell_files
+from tests.simulation.playing import a_simulation, a_workload
+from tests.simulation.test_workloads import a_line
+
+SETTINGS = {
+    "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large",
+    "CP_CAP_AUTOSCALE_HYBRID": "true",
+    "CP_CAP_AUTOSCALE_WORKERS": "20",
+    "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE": "16",
+}
+LARGEST = 16
+SLOW = Delays(boot=400.0, join=10.0)
+"""What the cell's cloud was like: no default of the command."""
+
+
+class Recorded(Simulation):
+    """A run of which Grid Engine and the service keep records."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.machines: dict[str, Machine] = {}
+        self.joined: dict[str, float] = {}
+        self.lines: list[str] = []
+
+    def order(self, machines: list[Machine]) -> None:
+        super().order(machines)
+        self.machines |= {machine.worker.id: machine for machine in machines}
+
+    def enable(self, name: str) -> None:
+        super().enable(name)
+        self.joined.setdefault(name, self.now)
+
+    def _end(self, run: Run) -> None:
+        job, host = run.job, run.shares[0][0].name
+        times = (round(1000 * (self.began + at)) / 1000 for at in (job.submitted, run.started, self.now))
+        submit, start, end = (round(at) for at in times)
+        pe = job.pe or "NONE"
+        self.lines.append(a_line(job.number, submit, start, end, host=host, slots=job.slots, pe=pe, owner=job.owner))
+        super()._end(run)
+
+    began = 0.0
+
+
+@pytest.fixture(scope="module")
+def happened() -> Recorded:
+    """Half a day that ended an hour ago, on a cloud that boots slowly."""
+    policy = Invocation(SETTINGS).settings.policy(master="master")
+    made = a_simulation(a_workload(60, largest_host=LARGEST, days=0.4), policy, delays=SLOW)
+    run = Recorded(made.workload, made.cell, made.cloud, PlanDecider(simulated(policy)))
+    Recorded.began = time.time() - 86_400.0
+    run.run()
+    assert run.over
+    return run
+
+
+@pytest.fixture
+def cell(happened: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes the cell on which that happened."""
+    values = cell_files(tmp_path / "sge") | SETTINGS
+    values |= {"CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"), "CP_CAP_AUTOSCALE_CONFIG": ""}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+
+    def made(price: Callable[[float | None], float | None] = lambda price: price) -> None:
+        invocation = Invocation(values)
+        (invocation.common / "accounting").write_text("\n".join(happened.lines) + "\n")
+        store = Store.open(invocation.store_file)
+        _keep(store, happened, price)
+        store.close()
+
+    return made
+
+
+def _keep(store: Store, run: Recorded, price: Callable[[float | None], float | None]) -> None:
+    """Let the store see each change of the listing."""
+    began = Recorded.began
+    moments = {began + machine.created for machine in run.machines.values()}
+    moments |= {began + at for at in run.joined.values()}
+    moments |= {began + machine.ended for machine in run.machines.values() if machine.ended is not None}
+    for at in sorted(moments):
+        listed = [_listed(machine, price) for machine in run.machines.values() if _exists(machine, at - began)]
+        serving = [worker.id for worker in listed if began + run.joined.get(worker.name or "", 1e12) <= at]
+        store.history.note_workers(listed, serving, at, currency="USD")
+
+
+def _listed(machine: Machine, price: Callable[[float | None], float | None]) -> Worker:
+    created = Recorded.began + machine.created
+    worker = replace(machine.worker, created_at=created, state=MachineState.RUNNING)
+    return replace(worker, price_per_hour=price(worker.price_per_hour))
+
+
+def _exists(machine: Machine, at: float) -> bool:
+    return machine.created <= at and (machine.ended is None or at < machine.ended)
+
+
+def shown(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    assert main(["simulate", "--last", "2d", "--json", *options]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_what_happened_is_found_again(cell: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    cell()
+    document = shown(capsys)
+    error, happened = document["backtest"]["error"], document["backtest"]["happened"]
+    assert happened["launches"] > 10
+    del error["median_wait_s"]  # half of the tasks wait for no worker: it jumps between seconds and a boot
+    assert {name: round(error[name], 3) for name in error if error[name] > 0.06} == {}
+    assert any(re.match(r"Machines boot in (39|40)\d s", each) for each in document["assumptions"])
+
+
+def test_a_record_that_the_simulation_cannot_explain_shows_as_an_error_and_nothing_is_recommended(
+    cell: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell(lambda price: 2 * (price or 0.0))
+    smaller = "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE=4"
+    assert 0.45 < shown(capsys)["backtest"]["error"]["price"] < 0.55
+    assert main(["simulate", "--last", "2d", "--compare", f"today,{smaller}"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(
+        r"Nothing is recommended: \S+ differs from today by \d+\.\d% in price, .* off by (4|5)\d\.\d%", out
+    )
+    assert "would have cost" not in out
+    assert re.search(r"price \(USD\) +\d", out)
+
+
+def test_a_gain_beyond_the_error_is_told(cell: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    cell()
+    assert main(["simulate", "--last", "2d", "--compare", "static:20:m5.4xlarge"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"static:20:m5.4xlarge would have cost \d+\.\d% more than today", out)
+    assert out.index("Backtest of the settings in force") < out.index("static:20")
+
+
+def test_without_a_price_in_the_record_nothing_is_recommended(
+    cell: Callable[..., None], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    cell(lambda _: None)
+    page = tmp_path / "page.html"
+    assert main(["simulate", "--last", "2d", "--compare", "today,static:20:m5.4xlarge", "--page", str(page)]) == 0
+    assert "the record does not say what the workers cost" in capsys.readouterr().out
+    assert "Backtest of the settings in force" in page.read_text()
+
+
+def test_a_cell_without_records_says_what_is_missing(
+    cell: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "--last", "2d"]) == 2
+    assert "no job that ran on a worker ended since then" in capsys.readouterr().err
+    for arguments in (["simulate"], ["simulate", "generated:5", "--last", "2d"]):
+        assert main(arguments) == 2
+        assert "name either a WORKLOAD or --last" in capsys.readouterr().err
+
+
+# -- the window --------------------------------------------------------------------------------------------------------
+
+
+def a_life(number: int = 1, **changes: Any) -> Lifetime:
+    life = Lifetime(f"i-{number}", f"w{number}", "m5.large", "execute", "on_demand", 0.1, 1000.0, 1100.0, None, 5000.0)
+    return replace(life, **changes)
+
+
+def past_of(tmp_path: Path, lines: list[str], *lives: Lifetime, since: float = 0.0, until: float = 9000.0) -> Past:
+    (tmp_path / "accounting").write_text("\n".join(lines) + "\n")
+    return read_past(tmp_path / "accounting", lives or [a_life()], since, until)
+
+
+def test_a_job_that_ran_at_the_beginning_runs_on_and_its_wait_does_not_count(tmp_path: Path) -> None:
+    lines = [a_line(1, 1000, 1200, 4000), a_line(2, 2500, 2600, 3000), a_line(3, 1100, 1500, 1900)]
+    past = past_of(tmp_path, lines, since=2000.0)
+    first, second = past.workload(AccountingOptions(16))
+    assert (first.submitted, first.seconds, first.is_counted) == (0.0, 2000.0, False)
+    assert (second.submitted, second.seconds, second.is_counted) == (500.0, 400.0, True)
+    assert past.happened["mean_wait_s"] == 100.0
+
+
+def test_workers_are_paid_for_within_the_window_alone(tmp_path: Path) -> None:
+    past = past_of(tmp_path, [a_line(1, 1000, 1200, 4000)], since=2000.0, until=4000.0)
+    assert past.happened["worker_hours"] == pytest.approx(2000 / 3600)
+    assert past.happened["price"] == pytest.approx(0.1 * 2000 / 3600)
+    assert past.happened["launches"] == 0
+
+
+def test_jobs_on_persistent_hosts_are_left_out_and_counted(tmp_path: Path) -> None:
+    past = past_of(tmp_path, [a_line(1, 1000, 1200, 4000), a_line(2, 1000, 1200, 4000, host="login.x.org")])
+    assert [end.job for end in past.ends] == [1]
+    assert "1 tasks that ran on persistent hosts are left out." in past.workload(AccountingOptions(16)).assumptions
+
+
+def test_a_type_has_its_own_boot_time_if_enough_of_it_were_seen(tmp_path: Path) -> None:
+    slow = [a_life(number, instance_type="m5.4xlarge", joined_at=1613.0) for number in range(ENOUGH)]
+    seldom = [a_life(90, instance_type="c5.large", joined_at=1313.0)]
+    quick = [a_life(number, joined_at=1113.0) for number in range(10, 20)]
+    never = [a_life(99, joined_at=None)]
+    delays = past_of(tmp_path, [a_line(1, 1000, 1200, 4000)], *slow, *seldom, *quick, *never).delays(Delays(join=10.0))
+    assert delays.boots == {"m5.4xlarge": 600.0, "m5.large": 100.0}
+    assert delays.boot_of("c5.large") == 100.0
+    assert delays.failing == pytest.approx(1 / 17)
+
+
+def test_a_machine_boots_in_the_time_of_its_type() -> None:
+    from tests.simulation.playing import a_policy, jobs_of
+
+    delays = Delays(boots={"m5.large": 700.0})
+    run = a_simulation(jobs_of(1), a_policy(), delays=delays)
+    assert min(run.run().waits) > 700.0
+    assert isinstance(run.cloud, Cloud)
