@@ -10,7 +10,7 @@ import argparse
 import secrets
 import sys
 
-from tests.differential.rounds import Tally, compare, differential_cell, one_world
+from tests.differential.rounds import JOBS, Tally, compare, differential_cell, one_world
 
 UNKNOWN = 0.05
 """At most this many may be unknown, as a part of all."""
@@ -21,14 +21,14 @@ DIFFER = 0.02
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make differential", description=__doc__)
     parser.add_argument("--seed", default="", help="of the worlds; a fresh one where none is given")
-    parser.add_argument("--jobs", type=int, default=2000)
+    parser.add_argument("--jobs", type=int, default=2000, help="of all worlds; one has at most 100")
     parser.add_argument("--world", help="one world by its name (SEED/NUMBER), as a difference tells it")
     given = parser.parse_args()
     seed = given.seed or secrets.token_hex(3)
     with differential_cell() as cell:
         if given.world:
             tally = Tally()
-            one_world(cell, given.world, given.jobs, tally, _tell)
+            one_world(cell, given.world, min(given.jobs, JOBS), tally, _tell)
         else:
             _tell(f"seed {seed}")
             tally = compare(cell, seed, given.jobs, _tell)
