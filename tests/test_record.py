@@ -50,7 +50,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine import record as record_module
-from autoscaler.engine.record import read_record, write_record
+from autoscaler.engine.record import read_record, refuse_full, write_record
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
 from autoscaler.providers.catalog import load_catalog
 from autoscaler.providers.registry import known_prefixes
@@ -317,6 +317,19 @@ def test_a_directory_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("mine")
     with pytest.raises(SettingsError, match="is not empty"):
         record(tmp_path)
+
+
+def test_a_file_in_the_place_of_a_record_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(SettingsError, match="is not empty"):
+        refuse_full(tmp_path / "file")
+
+
+def test_an_empty_directory_and_a_missing_one_are_no_other_record(tmp_path: Path) -> None:
+    refuse_full(tmp_path)
+    refuse_full(tmp_path / "missing")
+    record(tmp_path)
+    assert (tmp_path / "qstat.xml").is_file()
 
 
 def test_no_secret_is_recorded(tmp_path: Path) -> None:

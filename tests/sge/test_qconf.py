@@ -188,6 +188,12 @@ def test_quota_rules_keep_filters_braces_exclusions_and_limits() -> None:
     )
 
 
+@pytest.mark.parametrize("named", ("name=few", "name few"))
+def test_a_quota_rule_may_have_a_name(named: str) -> None:
+    (found,) = read_quotas(f"{{\n name x\n enabled TRUE\n limit {named} users ann to slots=1\n}}\n")
+    assert found.rules == (QuotaRule(limits={"slots": "1"}, name="few", users=("ann",)),)
+
+
 def test_a_quota_set_may_be_disabled() -> None:
     assert read_quotas(QUOTAS)[1] == QuotaSet("off", False, (QuotaRule(limits={"slots": "1"}),))
 

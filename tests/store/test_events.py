@@ -11,7 +11,9 @@ import pytest
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import KnownEvents, Run
+from autoscaler.errors import StateNotKept
 from autoscaler.store import events
+from autoscaler.store.database import Database
 from autoscaler.store.events import KEPT_FOR, EventTable
 from autoscaler.store.store import Store
 
@@ -225,3 +227,24 @@ def test_the_store_forgets_events_with_the_rest(store: Store) -> None:
     keep(store.events, an_event(SUBMITTED, "1"))
     store.forget_old(NOW + KEPT_FOR + 5)
     assert not store.events.read()
+
+
+def test_the_news_of_a_pass_are_kept_whole_or_not_at_all(
+    table: EventTable, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(7, "", "ann", ("h1",), "main.q", NOW)
+    keep(table, an_event(STARTED, "7"), started=(run,))
+    real, made = Database.execute_many, []
+
+    def third_fails(self: Database, sql: str, rows: object) -> None:
+        made.append(sql)
+        if len(made) == 3:
+            raise StateNotKept("the disk is full")
+        real(self, sql, rows)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Database, "execute_many", third_fails)
+    with pytest.raises(StateNotKept):
+        keep(table, an_event(ENDED, "7"), ended=(run,))
+    monkeypatch.undo()
+    assert store.database.rows("SELECT job FROM event_runs")[0]["job"] == 7
+    assert shown(table) == [(STARTED, "7")]
