@@ -43,10 +43,11 @@ def test_an_order_whose_workers_came_and_left_is_not_outstanding(tmp_path: Path)
     done = loop.pass_once()
     snapshot = done.observation.snapshot
     observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
-    gone = {machine.worker.order_id for machine in observed.workers if machine.gone}
+    gone = [machine.worker for machine in observed.workers if machine.gone]
     result = last_observation(snapshot, observed, done.plan, provider="fake")
     assert gone
-    assert gone.isdisjoint(order.id for order in result.orders)
+    assert {worker.order_id for worker in gone}.isdisjoint(order.id for order in result.orders)
+    assert {worker.id for worker in gone}.isdisjoint(seen.worker.id for seen in result.workers)
 
 
 def test_types_that_an_array_may_not_use_are_left_out(tmp_path: Path) -> None:

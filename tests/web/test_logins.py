@@ -385,3 +385,8 @@ def test_a_line_without_a_role_means_admin_and_an_unknown_role_is_refused(tmp_pa
     path.write_text(f"anna:{hashed('x', cost=2)}:king\n")
     with pytest.raises(SettingsError, match="line 1"):
         Passwords(path)
+
+
+@pytest.mark.parametrize("acts", (False, True))
+def test_without_munge_nobody_is_a_manager_of_grid_engine(logins: Logins, acts: bool) -> None:
+    assert not logins.manages("root", "10.0.0.1", acts=acts)
