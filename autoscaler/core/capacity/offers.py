@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from autoscaler.core.capacity.reported_values import as_reported, reported_by
 from autoscaler.core.limits.backoff import backoff_of
@@ -94,7 +95,8 @@ def offers_for(
         for known in (reported_by(reported, found[0].type.name, array.name),)
         for offer in (as_reported(host_values_of(found[0].type, array, complexes, found[0].key), known, complexes),)
     ]
-    return tuple(sorted(options, key=lambda option: by_size(option, array))), tuple(verdicts)
+    on_demand = {option.type.name: option.price for option in options if option.price_type is PriceType.ON_DEMAND}
+    return tuple(sorted(options, key=lambda option: by_size(option, array, on_demand))), tuple(verdicts)
 
 
 def _packed(host: Host, array: NodeArrayPolicy, bucket: Bucket) -> Host:
@@ -111,14 +113,18 @@ def distinguishing(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[st
     return offer.consumables, tuple(sorted(offer.properties.items())), offer.complex_values
 
 
-def by_size(option: LaunchOffer, array: NodeArrayPolicy) -> tuple[int, float, str, int]:
-    """Smaller first, then cheaper; price types of one type in the configured order. Types that a request named are in
-    its order.
+def by_size(
+    option: LaunchOffer, array: NodeArrayPolicy, on_demand: Mapping[str, float]
+) -> tuple[int, float, str, bool, int]:
+    """Smaller first, then cheaper; price types of one type in the configured order, but spot that is dearer than on
+    demand comes after it. Types that a request named are in its order. `on_demand`: prices by type.
     """
+    dearer = option.price_type is PriceType.SPOT and inf > option.price > on_demand.get(option.type.name, inf)
+    price_type = array.price_types.index(option.price_type)
     if array.machine_types:
-        order = array.machine_types.index(option.type.name)
-        return order, 0.0, option.type.name, array.price_types.index(option.price_type)
-    return option.offer.slots, _type_price(option, array), option.type.name, array.price_types.index(option.price_type)
+        return array.machine_types.index(option.type.name), 0.0, option.type.name, dearer, price_type
+    type_price = inf if dearer else _type_price(option, array)
+    return option.offer.slots, type_price, option.type.name, dearer, price_type
 
 
 def _type_price(option: LaunchOffer, array: NodeArrayPolicy) -> float:

@@ -1,12 +1,13 @@
 """The type of which one worker runs the most unmet cores at once, by exact placement (memory included); of equal ones
-the smallest.
+the cheapest, then the smallest.
 
 For a job that may spread over hosts, only slots without room in the supply count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import inf
 
 from autoscaler.core.capacity.offers import LaunchOffer
 from autoscaler.core.placement.needs import Want
@@ -14,9 +15,18 @@ from autoscaler.core.placement.placement import OpenPlacement, as_shares, place
 
 
 def order(unmet: Sequence[Want], supply: OpenPlacement, options: Sequence[LaunchOffer]) -> tuple[LaunchOffer, ...]:
-    """Most cores first; types that run as many stay in the given order, smallest and then cheapest first."""
-    shares = _unmet_pieces(unmet, supply)
-    return tuple(sorted(options, key=lambda option: -_cores_on_one(shares, option)))
+    """Most cores first; of types that run as many, the cheapest; then in the given order, smallest first."""
+    shares, prices = _unmet_pieces(unmet, supply), _prices(options)
+    return tuple(sorted(options, key=lambda option: (-_cores_on_one(shares, option), prices[option.type.name])))
+
+
+def _prices(options: Sequence[LaunchOffer]) -> Mapping[str, float]:
+    """By type, the price of the first of its options that has one. If a type has none, prices decide nothing."""
+    prices: dict[str, float] = {}
+    for option in options:
+        known = prices.get(option.type.name, inf)
+        prices[option.type.name] = option.price if known == inf else known
+    return prices if inf not in prices.values() else dict.fromkeys(prices, 0.0)
 
 
 def _unmet_pieces(unmet: Sequence[Want], supply: OpenPlacement) -> tuple[Want, ...]:

@@ -1,0 +1,109 @@
+"""Small choices of machines: `cost` buys no more for them than Cloud Pipeline's rule of the most cores for one machine
+after the other. Prices are the same for each core, so cores stand for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.actions import Launch
+from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import COST
+from autoscaler.core.sizing.cheapest.cheapest import propose
+from bench.price import bought
+from bench.price_mixes import GIB, Job, Mix, Offered
+from tests.core.building import X2LARGE, XLARGE, a_bucket, a_job, a_snapshot
+
+M5 = {
+    cores: Offered(InstanceType(f"m5.{cores}", "m5", cores, 4 * cores * GIB), float(cores))
+    for cores in (2, 4, 8, 16, 32, 48, 64, 96)
+}
+P3 = {
+    gpus: Offered(InstanceType(f"p3.{gpus}", "p3", 8 * gpus, 61 * gpus * GIB, gpus), 8.0 * gpus) for gpus in (1, 4, 8)
+}
+ALL = tuple(M5.values())
+SMALL = (M5[2], M5[4])
+
+
+def cores(slots: int, *, spread: bool = False, gpus: int = 0, exclusive: bool = False) -> Job:
+    return Job(slots, None if spread else 0, gpus=gpus, exclusive=exclusive)
+
+
+CASES = {
+    "two cores": ((M5[2],), [(cores(2), 1)], 2),
+    "two of two cores": ((M5[2],), [(cores(2), 2)], 4),
+    "three of one and one of three": (SMALL, [(cores(1), 3), (cores(3), 1)], 8),
+    "three of three on small machines": (SMALL, [(cores(3), 3)], 12),
+    "three of three on any machine": (ALL, [(cores(3), 3)], 16),
+    "two and six": ((*SMALL, M5[8]), [(cores(2), 1), (cores(6), 1)], 8),
+    "ten of sixteen": (ALL, [(cores(16), 10)], 96 + 64),
+    "three of one and one of three, spread": (SMALL, [(cores(1, spread=True), 3), (cores(3, spread=True), 1)], 4 + 2),
+    "three of three, spread, on small machines": (SMALL, [(cores(3, spread=True), 3)], 4 + 4 + 2),
+    "three of three, spread, on any machine": (ALL, [(cores(3, spread=True), 3)], 16),
+    "ten of sixteen, spread": (ALL, [(cores(16, spread=True), 10)], 96 + 64),
+    "four and four of sixteen": (ALL, [(cores(16), 8)], 96 + 32),
+    "four and four of sixteen on one size": ((M5[64],), [(cores(16), 8)], 64 + 64),
+    "two of three, and two of one, spread": (SMALL, [(cores(3), 2), (cores(1, spread=True), 2)], 4 + 4),
+    "two of three, and three of one, spread": (SMALL, [(cores(3), 2), (cores(1, spread=True), 3)], 4 + 4 + 2),
+    "two with a GPU": ((P3[1],), [(cores(2, gpus=1), 2)], 8 + 8),
+    "two with two GPUs": ((P3[4],), [(cores(2, gpus=2), 2)], 32),
+    "three with two GPUs": ((P3[4],), [(cores(2, gpus=2), 3)], 32 + 32),
+    "one with four GPUs": ((P3[1], P3[4]), [(cores(4, gpus=4), 1)], 32),
+    "nine with a GPU": (tuple(P3.values()), [(cores(1, gpus=1), 9)], 64 + 8),
+    "ten with a GPU": (tuple(P3.values()), [(cores(1, gpus=1), 10)], 64 + 32),
+    "four exclusive": (SMALL, [(cores(1, exclusive=True), 4)], 2 * 4),
+    "an exclusive one of four": (SMALL, [(cores(4, exclusive=True), 1)], 4),
+    "two exclusive of one and three": (SMALL, [(cores(1, exclusive=True), 1), (cores(3, exclusive=True), 1)], 2 + 4),
+    "an exclusive one beside another": (SMALL, [(cores(1), 1), (cores(3, exclusive=True), 1)], 2 + 4),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cost_buys_no_more_cores_than_a_rule_of_one_machine_after_the_other(name: str) -> None:
+    offers, jobs, least = CASES[name]
+    mix = Mix(name, tuple(jobs), offers)
+    problem = mix.problem(COST)
+    first = propose(problem)[0]
+    assert first.served == tuple(count for _, count in jobs)
+    assert first.price <= least
+    assert bought(problem, propose) == first.price
+
+
+# -- price decides between equals, whatever the strategy ---------------------------------------------------------------
+
+
+def first_choice(*buckets: Bucket, **array: object) -> tuple[str, PriceType]:
+    made = plan(a_snapshot(a_job(1, slots=4), *buckets, hybrid=True, instance_type="m5.xlarge", **array))  # type: ignore[arg-type]
+    (launch,) = (action for action in made.actions if isinstance(action, Launch))
+    return launch.candidates[0].type.name, launch.candidates[0].buckets[0].key.price_type
+
+
+def test_of_types_that_run_as_many_cores_the_cheapest_is_taken() -> None:
+    dear, cheap = a_bucket(XLARGE, price=0.4), a_bucket(X2LARGE, price=0.1)
+    assert first_choice(dear, cheap)[0] == "m5.2xlarge"
+    assert first_choice(dear, replace(cheap, price_per_hour=0.4))[0] == "m5.xlarge"
+
+
+def test_where_a_price_is_unknown_the_smallest_of_equals_is_taken() -> None:
+    assert first_choice(a_bucket(XLARGE, price=-1), a_bucket(X2LARGE, price=0.1))[0] == "m5.xlarge"
+
+
+@pytest.mark.parametrize("strategy", ("cpu-capacity", "naive-cpu-capacity", "default", COST))
+@pytest.mark.parametrize(("spot", "first"), ((0.3, PriceType.ON_DEMAND), (0.1, PriceType.SPOT), (-1, PriceType.SPOT)))
+def test_spot_that_is_dearer_than_on_demand_does_not_come_before_it(
+    spot: float, first: PriceType, strategy: str
+) -> None:
+    if strategy == COST and spot < 0:
+        pytest.skip("cost buys nothing of unknown price while there is another")
+    offers = a_bucket(XLARGE, price=spot, price_type=PriceType.SPOT), a_bucket(XLARGE, price=0.192)
+    kinds = (PriceType.SPOT, PriceType.ON_DEMAND)
+    assert first_choice(*offers, price_types=kinds, strategy=strategy)[1] is first
+
+
+def test_on_demand_comes_first_where_the_settings_say_so() -> None:
+    offers = a_bucket(XLARGE, price=0.05, price_type=PriceType.SPOT), a_bucket(XLARGE, price=0.192)
+    kinds = (PriceType.ON_DEMAND, PriceType.SPOT)
+    assert first_choice(*offers, price_types=kinds)[1] is PriceType.ON_DEMAND
