@@ -78,8 +78,8 @@ def command(invocation: Invocation, as_json: bool) -> int:
         qevent=Path(find_qevent()).is_absolute(),
     )
     facts = replace(facts, verifier=_verifier(invocation, facts.configuration.get("jsv_url", "")))
-    findings = (
-        *check_all(facts),
+    without = cell_findings(invocation)
+    others = (
         *access_findings(invocation, facts.user),
         *settings_findings(invocation),
         *mode_findings(invocation),
@@ -96,11 +96,22 @@ def command(invocation: Invocation, as_json: bool) -> int:
         *launch_findings(invocation),
         *set_aside_findings(invocation),
     )
+    told = {finding.found for finding in without}
+    findings = (*check_all(facts), *without, *(finding for finding in others if finding.found not in told))
     if as_json:
         click.echo(json.dumps({"schema": 1, "findings": [asdict(finding) for finding in findings]}, indent=2))
     else:
         _show(findings)
     return UNSOUND if any(finding.level is Level.FAIL for finding in findings) else 0
+
+
+def cell_findings(invocation: Invocation) -> tuple[Finding, ...]:
+    """That there is no cell, once: each check that needs one fails for that reason."""
+    try:
+        _ = invocation.cell
+    except AutoscalerError as error:
+        return (Finding("cell", Level.FAIL, str(error), "source $SGE_ROOT/$SGE_CELL/common/settings.sh"),)
+    return ()
 
 
 def access_findings(invocation: Invocation, user: str) -> tuple[Finding, ...]:

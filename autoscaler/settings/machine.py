@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 
+from autoscaler.errors import NotObservable
+
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -30,7 +32,10 @@ def this_machine(environ: Mapping[str, str], cgroup: Path = _CGROUP) -> Machine:
     usable = len(os.sched_getaffinity(0)) or psutil.cpu_count(logical=True) or 1
     given = environ.get("CLOUD_PIPELINE_NODE_CORES", "")
     cores = int(given) if given.isdigit() and int(given) > 0 else min(usable, _cpu_limit(cgroup) or usable)
-    installed = psutil.virtual_memory().total
+    try:
+        installed = psutil.virtual_memory().total
+    except OSError as error:
+        raise NotObservable(f"cannot read how much memory this machine has ({error}): mount /proc") from error
     return Machine(cores=max(1, cores), memory=min(installed, _memory_limit(cgroup) or installed))
 
 
