@@ -21,6 +21,9 @@ from autoscaler.sge.qstat import COMMAND, read_qstat
 TIMEOUT = 30.0
 
 _MAIL = re.compile(rb"<MR_user>([^<]*)</MR_user>\s*(?:<MR_host>([^<]*)</MR_host>)?")
+_NAMES = re.compile(
+    rb"<JB_job_number>(\d{1,18})</JB_job_number>(?:(?!</job_list>).)*?<JB_name>([^<]*)</JB_name>", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,11 @@ class Lookup:
                 for name in names_of(job, tasks)
             },
         )
+
+    def names(self) -> Mapping[int, str]:
+        """The name of each job that waits, held and failed ones included. Raises GridEngineNotObservable."""
+        answer = self._ask("qstat", "-u", "*", "-s", "p", "-xml")
+        return {int(job): plain_text(name) for job, name in _NAMES.findall(answer)}
 
     def owner(self, job: int) -> JobOwner | None:
         """None: there is no such job (any more). Raises GridEngineNotObservable."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -48,6 +49,8 @@ PATIENCE = 20.0
 """Seconds that a question waits for the one before it."""
 SOON = 3.0
 """Seconds that a question about a job that no pass has seen waits for Grid Engine."""
+NAMES_FOR = 10.0
+"""Seconds for which names of jobs are used again."""
 AT_ONCE = 32 << 20
 """Bytes of accounting that one question may read."""
 STEP, PAUSE = 1 << 20, 0.1
@@ -121,6 +124,8 @@ class _Question:
     asker: Asker
     decided: tuple[ObservedPlan, int] | None
     newcomer: Newcomer | None = None
+    named: frozenset[int] | None = None
+    """Jobs whose name has the text that is searched for; None: not known."""
 
     @property
     def form(self) -> str:
@@ -175,6 +180,8 @@ class Answers:
     """Seconds from one pass to the next."""
     owner_now: Callable[[int], str | None] | None = None
     """Asks Grid Engine who owns a job; None: it has no such job. Raises GridEngineNotObservable."""
+    names_now: Callable[[], Mapping[int, str]] | None = None
+    """Asks Grid Engine for the names of waiting jobs, which no pass reads. Raises GridEngineNotObservable."""
     turns: Turns = field(default_factory=lambda: Turns())
     _kept: dict[tuple[str, str], _Kept] = field(default_factory=dict)
     _one: threading.Lock = field(default_factory=threading.Lock)
@@ -182,6 +189,8 @@ class Answers:
     _line: Line = field(default_factory=lambda: Line())
     _indexing: threading.Lock = field(default_factory=threading.Lock)
     _grid_engine: threading.Lock = field(default_factory=threading.Lock)
+    _names: Mapping[int, str] = field(default_factory=dict)
+    _names_at: float = -math.inf
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
@@ -198,12 +207,13 @@ class Answers:
         try:
             asker = self._judged(asker)
             newcomer = self._newcomer(query.get("subject", "")) if question == "explain" else None
+            named = self._named(query.get("search", "")) if question == "waiting" else None
             turn = self._long if question in LONG else self._one
             if not turn.acquire(timeout=PATIENCE):
                 return refusal(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, 5)
             began = time.thread_time()
             try:
-                return self._carefully(question, query, asker, newcomer)
+                return self._carefully(question, query, asker, newcomer, named)
             finally:
                 turn.release()
                 self.turns.charge(asker.place, time.thread_time() - began)
@@ -234,10 +244,36 @@ class Answers:
         finally:
             self._grid_engine.release()
 
-    def _carefully(self, name: str, query: Mapping[str, str], asker: Asker, newcomer: Newcomer | None) -> Reply:
+    def _named(self, search: str) -> frozenset[int] | None:
+        """The waiting jobs whose name has this text; None: not asked for, or Grid Engine does not answer soon. What it
+        said is used again for a while, since a page is loaded after each pass.
+        """
+        words = search.strip().lower()
+        if not words or words[0].isdecimal() or self.names_now is None:
+            return None
+        if not self._grid_engine.acquire(timeout=SOON):
+            return None
+        try:
+            if time.monotonic() - self._names_at >= NAMES_FOR:
+                self._names, self._names_at = self.names_now(), time.monotonic()
+            return frozenset(job for job, name in self._names.items() if words in name.lower())
+        except AutoscalerError as error:
+            log.info("the names of waiting jobs are not known: %s", error)
+            return None
+        finally:
+            self._grid_engine.release()
+
+    def _carefully(
+        self,
+        name: str,
+        query: Mapping[str, str],
+        asker: Asker,
+        newcomer: Newcomer | None,
+        named: frozenset[int] | None = None,
+    ) -> Reply:
         """The answer or the refusal; call it within a turn."""
         try:
-            question = _Question(name, query, asker, self.last_pass.seen, newcomer)
+            question = _Question(name, query, asker, self.last_pass.seen, newcomer, named)
             return Reply(HTTPStatus.OK, tuple(self._answer(question)))
         except NotFound as error:
             return refusal(HTTPStatus.NOT_FOUND, str(error), missing=True)
@@ -302,7 +338,9 @@ class Answers:
             return queue_blocks(document) if text else document
         if question.name == "waiting":
             only = self._only(question.asker)
-            document = self._of_owners(seen.waiting(question.query, question.asker.name, only), question.asker)
+            document = self._of_owners(
+                seen.waiting(question.query, question.asker.name, only, question.named), question.asker
+            )
             return waiting_blocks(document) if text else document
         if question.name == "workers":
             document = self._of_owners(seen.workers(), question.asker)

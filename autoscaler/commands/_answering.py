@@ -6,7 +6,7 @@ import contextlib
 import grp
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,7 @@ def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answe
                 owners_only=invocation.settings.process.job_details == "owner",
                 polling_delay=lambda: loop.poll,
                 owner_now=owner_now(invocation),
+                names_now=names_now(invocation),
             )
             stack.callback(answers.close)
             return answers
@@ -67,6 +68,14 @@ def owner_now(invocation: Invocation) -> Callable[[int], str | None]:
         return None if found is None else found.owner
 
     return asked
+
+
+def names_now(invocation: Invocation) -> Callable[[], Mapping[int, str]]:
+    """Asks Grid Engine for the names of waiting jobs."""
+    from autoscaler.api.answers import SOON
+    from autoscaler.sge.lookup import Lookup
+
+    return Lookup(invocation.runner, SOON).names
 
 
 def accounting_index(invocation: Invocation) -> AccountingIndex | None:

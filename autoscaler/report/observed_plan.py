@@ -55,13 +55,15 @@ class ObservedPlan:
         rows, hidden = queue_rows(self.snapshot, self.plan, owner)
         return self._head | {"reasons": rows, "not_shown": hidden}
 
-    def waiting(self, query: Mapping[str, str], asker: str, only: str | None = None) -> dict[str, Any]:
-        """A page of the waiting job categories. `only`: the only owner whose jobs are shown; None: all. Raises
-        SettingsError.
+    def waiting(
+        self, query: Mapping[str, str], asker: str, only: str | None = None, named: frozenset[int] | None = None
+    ) -> dict[str, Any]:
+        """A page of the waiting job categories. `only`: the only owner whose jobs are shown; None: all. `named`: jobs
+        whose name has the text that is searched for; None: not known. Raises SettingsError.
         """
         from autoscaler.report.waiting_list import read_waiting_query, waiting_rows
 
-        rows = waiting_rows(self.snapshot, self.plan, read_waiting_query(query), asker=asker, only=only)
+        rows = waiting_rows(self.snapshot, self.plan, read_waiting_query(query), asker=asker, only=only, named=named)
         return self._head | rows
 
     @property

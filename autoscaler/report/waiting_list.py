@@ -51,7 +51,7 @@ class WaitingQuery:
     """What is asked for; '' asks for all."""
 
     search: str = ""
-    """A job's number or task (`12`, `12.3`), or a part of an owner's or project's name."""
+    """A job's number or task (`12`, `12.3`), or a part of an owner's, project's or job's name."""
     owner: str = ""
     code: str = ""
     first: int = 0
@@ -72,14 +72,21 @@ def read_waiting_query(query: Mapping[str, str]) -> WaitingQuery:
 
 
 def waiting_rows(
-    snapshot: Snapshot, plan: Plan, query: WaitingQuery, *, asker: str, only: str | None
+    snapshot: Snapshot,
+    plan: Plan,
+    query: WaitingQuery,
+    *,
+    asker: str,
+    only: str | None,
+    named: frozenset[int] | None = None,
 ) -> dict[str, Any]:
     """The rows of one page, those of the asker first, then those that have waited longest. `only`: the only owner whose
-    jobs are shown; None: all.
+    jobs are shown; None: all. `named`: jobs whose name has the text that is searched for; None: not known.
     """
     visible = [verdict for verdict in plan.job_categories if only is None or verdict.ask.owner == only]
     of_owner = [verdict for verdict in visible if not query.owner or verdict.ask.owner == query.owner]
-    found = [verdict for verdict in of_owner if _matches(verdict, query.search)]
+    by_name = frozenset[int]() if named is None else named
+    found = [verdict for verdict in of_owner if _matches(verdict, query.search, by_name)]
     shown = [verdict for verdict in found if not query.code or cause_of(verdict.reason).code.value == query.code]
     shown.sort(key=lambda one: (one.ask.owner != asker, -one.waited, one.jobs[:1]))
     page = shown[query.first : query.first + query.last]
@@ -88,18 +95,20 @@ def waiting_rows(
         "tasks": sum(verdict.count for verdict in shown),
         "first": query.first,
         "not_shown": sum(verdict.count for verdict in plan.job_categories) - sum(verdict.count for verdict in visible),
+        "names_read": named is not None,
         "codes": list(_codes(found)),
-        "categories": [_row(verdict, snapshot.now, query.search) for verdict in page],
+        "categories": [_row(verdict, snapshot.now, query.search, by_name) for verdict in page],
     }
 
 
-def _matches(verdict: JobCategoryVerdict, search: str) -> bool:
+def _matches(verdict: JobCategoryVerdict, search: str, by_name: frozenset[int]) -> bool:
     if not search:
         return True
     if search[0].isdecimal() and _named(verdict, search):
         return True
     words = search.lower()
-    return words in verdict.ask.owner.lower() or words in (verdict.ask.project or "").lower()
+    names = verdict.ask.owner, verdict.ask.project or ""
+    return any(words in name.lower() for name in names) or not by_name.isdisjoint(verdict.jobs)
 
 
 def _named(verdict: JobCategoryVerdict, search: str) -> str:
@@ -149,9 +158,11 @@ def _codes_in(reason: Reason) -> Iterator[Code]:
         yield from _codes_in(link)
 
 
-def _row(verdict: JobCategoryVerdict, now: float, search: str) -> dict[str, Any]:
+def _row(verdict: JobCategoryVerdict, now: float, search: str, by_name: frozenset[int]) -> dict[str, Any]:
     named = _named(verdict, search) if search[:1].isdecimal() else ""
-    pairs = zip(verdict.jobs[:NAMED], verdict.tasks[:NAMED], strict=True)
+    pairs = list(zip(verdict.jobs, verdict.tasks, strict=True)) if by_name else []
+    pairs = [pair for pair in pairs if pair[0] in by_name][:NAMED]
+    pairs = pairs or list(zip(verdict.jobs[:NAMED], verdict.tasks[:NAMED], strict=True))
     jobs = [f"{job}.{tasks}" if tasks else str(job) for job, tasks in pairs]
     return {
         "jobs": [named] if named else jobs,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -17,6 +18,7 @@ from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import KnownEvents
 from autoscaler.core.policy import Limits
+from autoscaler.errors import GridEngineNotObservable
 from autoscaler.page.rendering import link
 from autoscaler.report.lanes import find_lanes
 from autoscaler.store import history
@@ -173,9 +175,49 @@ def test_who_sees_only_own_jobs_is_told_of_none_of_others_that_can_never_start(t
         assert "All is well" in site.browser("bob").text()
 
 
-def test_a_search_says_that_names_of_jobs_are_not_read(site: Site) -> None:
-    site.observe(a_snapshot(a_job(1)))
-    assert "Job number, owner or project (job names are not read)" in site.browser().text("jobs")
+NAMES = {1: "align_chr1", 2: "forecast", 3: "ALIGN-all"}
+
+
+def test_jobs_are_found_by_a_part_of_their_name(tmp_path: Path) -> None:
+    with a_site(tmp_path, names_now=lambda: NAMES) as site:
+        site.observe(a_snapshot(a_job(1, owner="ann"), a_job(2, owner="bob"), a_job(3, owner="bob", slots=2)))
+        shown = site.browser().text("jobs?search=align")
+        assert "2 tasks in 2 job categories" in shown
+        assert "1 task in 1 job category" in site.browser().text("jobs?search=FORE")
+        assert "No waiting job matches" in site.browser().text("jobs?search=chr2")
+
+
+def test_a_name_finds_no_job_of_others_where_details_are_their_owners(tmp_path: Path) -> None:
+    with a_site(tmp_path, owners_only=True, names_now=lambda: NAMES) as site:
+        site.observe(a_snapshot(a_job(1, owner="ann"), a_job(2, owner="bob"), a_job(3, owner="bob", slots=2)))
+        assert "1 task in 1 job category" in site.browser("ann").text("jobs?search=align")
+        assert "No waiting job matches" in site.browser("ann").text("jobs?search=forecast")
+
+
+def test_a_search_says_if_grid_engine_did_not_name_its_jobs(tmp_path: Path) -> None:
+    def silent() -> Mapping[int, str]:
+        raise GridEngineNotObservable("qstat failed")
+
+    with a_site(tmp_path, names_now=silent) as site:
+        site.observe(a_snapshot(a_job(1, owner="ann")))
+        said = "only owners and projects were searched"
+        assert said in site.browser().text("jobs?search=ann")
+        assert said not in site.browser().text("jobs")
+        assert said not in site.browser().text("jobs?search=1")
+
+
+def test_grid_engine_is_asked_for_names_once_in_a_while(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def names() -> Mapping[int, str]:
+        asked.append(1)
+        return NAMES
+
+    with a_site(tmp_path, names_now=names) as site:
+        site.observe(a_snapshot(a_job(1, owner="ann"), a_job(2, owner="bob")))
+        for path in ("jobs", "jobs?search=1", "jobs?search=align", "jobs?search=fore", "jobs?search=align&code=FITS"):
+            site.browser().get(path)
+    assert asked == [1]
 
 
 def test_an_unknown_zone_is_said_to_be_that_of_the_cell(site: Site) -> None:

@@ -44,3 +44,14 @@ def test_running_and_waiting_jobs_are_read_from_a_listing() -> None:
 def test_an_incomplete_listing_fails_the_lookup(listing: bytes) -> None:
     with pytest.raises(GridEngineNotObservable):
         looked_up(listing).jobs()
+
+
+def test_waiting_jobs_are_listed_with_their_names() -> None:
+    listing = (
+        b"<job_info><job_info><job_list state='pending'><JB_job_number>7</JB_job_number><JAT_prio>0.5</JAT_prio>"
+        b"<JB_name>a&amp;b &lt;x&gt;</JB_name><JB_owner>ann</JB_owner></job_list>"
+        b"<job_list state='pending'><JB_job_number>8</JB_job_number><JB_owner>ann</JB_owner></job_list>"
+        b"<job_list state='pending'><JB_job_number>9</JB_job_number><JB_name>c</JB_name></job_list>"
+        b"</job_info></job_info>"
+    )
+    assert looked_up(listing).names() == {7: "a&b <x>", 9: "c"}
