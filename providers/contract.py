@@ -68,6 +68,10 @@ class Fault(StrEnum):
     """No call arrives."""
     MALFORMED = "malformed"
     """Answers arrive that cannot be understood."""
+    NO_IDS = "no_ids"
+    """Answers arrive that lack the ids of their machines: to launches, which happen, and to listings."""
+    CUT_LISTING = "cut_listing"
+    """A listing has a page for each machine or two, and none after the first arrives whole."""
     LOST_ANSWER = "lost_answer"
     """One launch happens, but its answer never arrives: it raises Unreachable, or LostAnswer."""
     BROKEN_TLS = "broken_tls"
@@ -523,6 +527,35 @@ class ProviderContract:
         except Unreachable:
             return
         assert found
+
+    def test_a_listing_that_is_cut_at_a_later_page_is_no_shorter_listing(self, plane: ControlPlane) -> None:
+        """The machines that it lacks would look lost, and would be replaced while they run."""
+        self.possible(plane, Fault.CUT_LISTING)
+        healthy = plane.connect(CELL)
+        ids = set(healthy.launch(self.order(healthy, count=3)).ids)
+        self.until(plane, lambda: _existing(healthy) == ids)
+        plane.inject(Fault.CUT_LISTING)
+        with pytest.raises(Unreachable):
+            plane.connect(CELL).workers()
+
+    def test_a_machine_without_an_id_fails_the_listing(self, plane: ControlPlane) -> None:
+        """Left out, it would run unseen, and nothing could end it."""
+        self.possible(plane, Fault.NO_IDS)
+        healthy = plane.connect(CELL)
+        ids = set(healthy.launch(self.order(healthy, count=2)).ids)
+        self.until(plane, lambda: _existing(healthy) == ids)
+        plane.inject(Fault.NO_IDS)
+        with pytest.raises(Unreachable):
+            plane.connect(CELL).workers()
+
+    def test_a_launch_whose_answer_names_no_machine_may_have_happened_and_happens_once(
+        self, plane: ControlPlane
+    ) -> None:
+        """Taken as an answer, it would close the order, and its machines would run for nobody."""
+        provider, order = self.at_fault(plane, Fault.NO_IDS)
+        with contextlib.suppress(Unreachable):
+            assert len(provider.launch(order).ids) == order.count
+        self.met_once(plane, order)
 
     def test_a_worker_that_is_not_listed_yet_is_listed_later(self, plane: ControlPlane) -> None:
         provider, order = self.at_fault(plane, Fault.LAG)

@@ -50,6 +50,8 @@ class TreePlane(ControlPlane):
             Fault.CREDENTIALS: "whoever may start hosts needs none",
             Fault.BROKEN_TLS: "there is no network between provider and machines",
             Fault.HIDE_NEW: "its listing lags as a whole",
+            Fault.NO_IDS: "an id is made of the order before its machine is",
+            Fault.CUT_LISTING: "its files are one page; tests/providers has one that cannot be read",
             Fault.FORGOTTEN: "the records of ended machines stay for a day; tests/providers acts it out",
             Fault.CHANGED_SETTINGS: "no setting is part of a launch",
             Fault.REFUSED: "whoever runs this test may start hosts; tests/providers acts it out",

@@ -51,6 +51,8 @@ class FakePlane(ControlPlane):
             Fault.BROKEN_TLS: "there is no network",
             Fault.LOST_THEN_THROTTLED: "a launch is one call, which is not repeated",
             Fault.CHANGED_SETTINGS: "no setting is part of a launch",
+            Fault.NO_IDS: "an answer in memory has them",
+            Fault.CUT_LISTING: "a listing in memory has no pages",
         }
     )
 

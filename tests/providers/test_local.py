@@ -90,6 +90,7 @@ class LocalPlane(ControlPlane):
             Fault.CREDENTIALS: "whoever may start hosts needs none",
             Fault.BROKEN_TLS: "there is no network between provider and machines",
             Fault.HIDE_NEW: "its listing lags as a whole",
+            Fault.NO_IDS: "an id is made of the order before its machine is",
         },
     )
 
@@ -126,6 +127,8 @@ class LocalPlane(ControlPlane):
             case Fault.MALFORMED:
                 for record in self.directory.glob("machines/*/machine.json"):
                     record.write_text('{"id": ')
+            case Fault.CUT_LISTING:
+                sorted(self.directory.glob("machines/*/machine.json"))[-1].write_text('{"id": ')
             case Fault.UNREACHABLE:
                 (self.directory / "file").touch()
                 self.chosen = {"state": self.directory / "file"}

@@ -146,6 +146,12 @@ def announce(layer: Layer, values: Values) -> Any:
     return {}
 
 
+def page(layer: Layer, values: Values) -> Any:
+    """So many machines are on a page of a listing, until the region is emptied."""
+    layer.page = values["size"]
+    return {}
+
+
 def hide_new(layer: Layer, _: Values) -> Any:
     """From now on listings leave out every machine that is launched, until `lag` is set."""
     layer.hidden_from = datetime.now(UTC)
@@ -208,6 +214,7 @@ VERBS: Mapping[str, Callable[[Layer, Values], Any]] = {
         end,
         forget_machine,
         hide_new,
+        page,
         stop,
         protect,
         without_subnet,

@@ -22,6 +22,8 @@ class FaultKind(StrEnum):
     """Answered after some seconds."""
     GARBAGE = "garbage"
     """The answer is cut off in its middle."""
+    NAMELESS = "nameless"
+    """The answer names no machine: a launch's has none, a listing's have no ids."""
     STRANGER = "stranger"
     """Somebody else answers, with status 200 and a page of his own."""
 

@@ -24,7 +24,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from tests.clouds.aws import wire
 from tests.clouds.aws.faults import Fault, FaultKind, Faults
 from tests.clouds.aws.launching import Launching
-from tests.clouds.aws.listing import REGION, aware, described, fits, known_of
+from tests.clouds.aws.listing import MOST_A_PAGE, REGION, aware, described, fits, known_of
 from tests.clouds.aws.permissions import permissions_of
 from tests.clouds.aws.wire import Invalid, Parameters
 
@@ -37,6 +37,7 @@ SOLD = frozenset({"c5", "c6g", "c7i", "g4dn", "m5", "mac1", "t2", "t3"})
 """Families that the region's zones have. Reading all of EC2's takes a fifth of a second."""
 STANDING = frozenset({"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"})
 """Calls whose answer nothing changes that a test does: moto makes it once."""
+LATER_PAGE = re.compile(rb"(?:^|&)NextToken=")
 SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/aws4_request")
 
 
@@ -50,6 +51,8 @@ class Layer:
     """Seconds after which a launch shows in listings."""
     hidden_from: datetime | None = None
     """Machines launched since then show in no listing."""
+    page: int = MOST_A_PAGE
+    """Machines on a page of a listing, at most."""
     recorded: list[str] = field(default_factory=list)
     """`service:Action` of every request that was valid."""
     refused: list[str] = field(default_factory=list)
@@ -92,7 +95,7 @@ class Layer:
         backend.launch_template_name_to_ids.clear()
         self.launching = Launching(self.ask, self.backend, self.machines, self.gone_subnets)
         self.faults.set_now = []
-        self.lag, self.hidden_from = 0.0, None
+        self.lag, self.hidden_from, self.page = 0.0, None, MOST_A_PAGE
         self.recorded, self.refused = [], []
         self.permissions = set()
         self.protected = set()
@@ -122,7 +125,7 @@ class Layer:
             status, answer = control(self, path.removeprefix(CONTROL), json.loads(body or b"{}"))
             return _answer(start, status, json.dumps(answer).encode(), "application/json")
         service, name = _called(environ, body)
-        fault = self.faults.meet(name)
+        fault = self.faults.meet(f"{name}Next" if LATER_PAGE.search(body) else name)
         if fault is not None and (answered := self._at_fault(fault, environ, start)) is not None:
             return answered
         status, reply, kind = self._answered(service, name, environ, body)
@@ -130,6 +133,8 @@ class Layer:
             return _reset(environ, start)
         if fault is not None and fault.kind is FaultKind.GARBAGE:
             return _answer(start, 200, reply[: len(reply) // 2] or b"<", kind)
+        if fault is not None and fault.kind is FaultKind.NAMELESS:
+            return _answer(start, status, _nameless(reply), kind)
         return _answer(start, status, reply, kind)
 
     def _at_fault(self, fault: Fault, environ: Environ, start: Start) -> Iterable[bytes] | None:
@@ -143,7 +148,7 @@ class Layer:
             case FaultKind.SLOW:
                 time.sleep(fault.seconds)
                 return None
-            case FaultKind.LOST | FaultKind.GARBAGE:
+            case FaultKind.LOST | FaultKind.GARBAGE | FaultKind.NAMELESS:
                 return None
 
     def _answered(self, service: str, name: str, environ: Environ, body: bytes) -> tuple[int, bytes, str]:
@@ -262,7 +267,7 @@ class Layer:
         found = [each for each in self.machines().values() if fits(known_of(each), filters)]
         if self.hidden_from is not None:
             found = [each for each in found if aware(each.launch_time) < self.hidden_from]
-        return described(found, parameters, lag=self.lag)
+        return described(found, parameters, lag=self.lag, page=self.page)
 
     def _images(self, parameters: Parameters) -> bytes:
         """With their data disk."""
@@ -369,6 +374,13 @@ def _product(name: str, price: float) -> dict[str, Any]:
 def _answer(start: Start, status: int, body: bytes, kind: str) -> Iterable[bytes]:
     start(f"{status} As played", [("Content-Type", kind), ("Content-Length", str(len(body)))])
     return [body]
+
+
+def _nameless(reply: bytes) -> bytes:
+    """An answer without the ids of its machines; that to a launch has no machines at all."""
+    if b"<reservationSet>" not in reply:
+        reply = re.sub(rb"(<(instancesSet|fleetInstanceSet)>).*(</\2>)", rb"\1\3", reply, flags=re.DOTALL)
+    return re.sub(rb"<instanceId>[^<]*</instanceId>", b"", reply)
 
 
 def _reset(environ: Environ, start: Start) -> Iterable[bytes]:

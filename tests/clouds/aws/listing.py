@@ -17,7 +17,7 @@ MOST_A_PAGE = 400
 """Machines, whatever was asked for."""
 
 
-def described(machines: Sequence[Any], parameters: Parameters, *, lag: float) -> bytes:
+def described(machines: Sequence[Any], parameters: Parameters, *, lag: float, page: int) -> bytes:
     """The answer for these machines, which are all that the filters let through."""
     named = parameters.get("InstanceIds")
     if named is not None and "MaxResults" in parameters:
@@ -30,7 +30,7 @@ def described(machines: Sequence[Any], parameters: Parameters, *, lag: float) ->
             raise Invalid("InvalidInstanceID.NotFound", f"The instance IDs '{', '.join(missing)}' do not exist")
         shown = [each for each in shown if each.id in named]
     begin = int(parameters.get("NextToken") or 0)
-    end = begin + min(parameters.get("MaxResults", MOST_A_PAGE), MOST_A_PAGE)
+    end = begin + min(parameters.get("MaxResults", page), page)
     reservations = [{"ReservationId": f"r-{each.id[2:]}", "Instances": [instance(each)]} for each in shown[begin:end]]
     more = {"NextToken": str(end)} if end < len(shown) else {}
     return wire.answer("DescribeInstances", {"Reservations": reservations, **more})

@@ -116,6 +116,13 @@ class AwsPlane(ControlPlane):
                 self.unreachable = True
             case Fault.MALFORMED:
                 self.region.fault({"kind": "garbage", "operation": "DescribeInstances"})
+            case Fault.NO_IDS:
+                self.region.fault(
+                    *({"operation": name, "kind": "nameless"} for name in (*LAUNCHES, "DescribeInstances"))
+                )
+            case Fault.CUT_LISTING:
+                self.region.control("page", size=1)
+                self.region.fault({"kind": "garbage", "operation": "DescribeInstancesNext"})
             case Fault.LOST_ANSWER:
                 self.fault_launches(kind="lost", times=1)
             case Fault.BROKEN_TLS:

@@ -55,6 +55,13 @@ def paged(
     return Reply(200, answer)
 
 
+def nameless(body: Any) -> Any:
+    """A machine's record, or a page of them, without what names it."""
+    if "value" in body:
+        return {**body, "value": [nameless(each) for each in body["value"]]}
+    return {name: value for name, value in body.items() if name not in ("id", "name")}
+
+
 def named(azure: Azure, request: Request) -> Machine | None:
     assert request.match is not None
     return azure.machines.get(request.match["name"].lower())

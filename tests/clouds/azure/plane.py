@@ -105,6 +105,11 @@ class AzurePlane(ControlPlane):
                 self.unreachable = True
             case Fault.MALFORMED:
                 self.region.fault({"kind": "garbage", "operation": "ListMachines"})
+            case Fault.NO_IDS:
+                self.region.fault(*({"kind": "nameless", "operation": name} for name in (creating, "ListMachines")))
+            case Fault.CUT_LISTING:
+                self.region.control("set", page=1)
+                self.region.fault({"kind": "garbage", "operation": "ListMachinesNext"})
             case Fault.LOST_ANSWER:
                 self.region.fault({"kind": "lost", "operation": creating, "times": 1})
             case Fault.BROKEN_TLS:
@@ -143,6 +148,6 @@ class AzurePlane(ControlPlane):
             self.tls.close()
             self.tls = None
             del os.environ["REQUESTS_CA_BUNDLE"]
-        self.region.control("set", stock={}, lag=0, hidden_from=None, fails={})
+        self.region.control("set", stock={}, lag=0, hidden_from=None, fails={}, page=100)
         self.region.control("limit", cores=100_000)
         self.unreachable = False

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.clouds.aws.faults import Fault, FaultKind
-from tests.clouds.azure.answers import Reply, Request, error, not_found
+from tests.clouds.azure.answers import Reply, Request, error, nameless, not_found
 from tests.clouds.azure.prices import price_page
 from tests.clouds.azure.region import GROUP, LOCATION, SUBSCRIPTION, Azure
 from tests.clouds.azure.routes import ROUTES, Route, answered
@@ -138,6 +138,8 @@ class Handler(BaseHTTPRequestHandler):
         if fault is not None and fault.kind is FaultKind.LOST:
             self._reset()
         else:
+            if fault is not None and fault.kind is FaultKind.NAMELESS:
+                reply = Reply(reply.status, nameless(reply.body), reply.headers)
             self._send(reply, cut=fault is not None and fault.kind is FaultKind.GARBAGE)
 
     def _send(self, reply: Reply, *, cut: bool = False) -> None:

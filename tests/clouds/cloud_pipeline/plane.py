@@ -113,6 +113,12 @@ class CloudPipelinePlane(ControlPlane):
                 self.broken = {"API": "http://127.0.0.1:1/"}
             case Fault.MALFORMED:
                 self.process.control("fault", call="POST run/filter", kind="garbage", times=9999)
+            case Fault.NO_IDS:
+                for call in ("POST run", "POST run/filter"):
+                    self.process.control("fault", call=call, kind="nameless", times=9999)
+            case Fault.CUT_LISTING:
+                self.broken = {f"{CloudPipelineProvider.Settings.env_prefix}PAGE_SIZE": "1"}
+                self.process.control("fault", call="POST run/filter", kind="garbage", times=9999, later_pages=True)
             case Fault.LOST_ANSWER:
                 self.process.control("fault", call="POST run", kind="lost")
             case Fault.BROKEN_TLS:

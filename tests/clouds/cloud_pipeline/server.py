@@ -37,12 +37,16 @@ class Fault:
 
     call: str
     kind: str
-    """`status`, `error`, `reset`, `lost`, `slow` or `garbage`; `lost` and `slow` do what was asked."""
+    """`status`, `error`, `reset`, `lost`, `slow`, `garbage` or `nameless`; `lost`, `slow` and `nameless` do what was
+    asked.
+    """
     times: int = 1
     status: int = 500
     message: str = "Internal error"
     seconds: float = 0.0
     headers: dict[str, str] = field(default_factory=dict)
+    later_pages: bool = False
+    """Only pages of a listing after the first meet it."""
 
 
 class Broken(Exception):
@@ -90,8 +94,10 @@ class Server(ThreadingHTTPServer):
             "node_count": "0",
         }
 
-    def take_fault(self, call: str) -> Fault | None:
+    def take_fault(self, call: str, asked: bytes) -> Fault | None:
         for fault in self.faults:
+            if fault.later_pages and json.loads(asked or b"{}").get("page", 1) == 1:
+                continue
             if fnmatchcase(call, fault.call) and fault.times > 0:
                 fault.times -= 1
                 return fault
@@ -125,7 +131,7 @@ class Handler(BaseHTTPRequestHandler):
         call = f"{method} {path}"
         with self.server.platform.guard:
             self.server.calls.append(call)
-            fault = self.server.take_fault(call)
+            fault = self.server.take_fault(call, text)
         try:
             self._meet(fault, lambda: self._outcome(method, path, dict(parse_qsl(parts.query)), text))
         except Broken:
@@ -143,6 +149,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._answer(200, _envelope(None, "ERROR", fault.message))
             case Fault(kind="garbage"):
                 self._answer(200, '{"payload": [')
+            case Fault(kind="nameless"):
+                self._answer(200, _nameless(act()[1]))
             case Fault(kind="slow"):
                 time.sleep(fault.seconds)
                 self._answer(*act())
@@ -387,6 +395,14 @@ def state(server: Server) -> dict[str, Any]:
 def _envelope(payload: Any, status: str, message: str | None = None) -> str:
     envelope = {"payload": payload, "message": message, "status": status}
     return json.dumps({name: value for name, value in envelope.items() if value is not None})
+
+
+def _nameless(text: str) -> str:
+    """An answer without the ids of its runs."""
+    answer = json.loads(text)
+    for record in answer["payload"].get("elements", [answer["payload"]]):
+        record.pop("id", None)
+    return json.dumps(answer)
 
 
 def _compact(run: Run) -> dict[str, Any]:

@@ -109,6 +109,8 @@ class Cluster:
     end: float = 0.03
     """Seconds from an end call to the node's disappearance."""
     failing: str | None = None
+    nameless: bool = False
+    """Whether records lack the ids of their nodes."""
     """Every new node fails with these words instead of getting a machine."""
     nodes: dict[str, Node] = field(default_factory=dict)
     operations: dict[str, Operation] = field(default_factory=dict)
@@ -243,6 +245,8 @@ class Cluster:
             record["StatusMessage"] = node.failed
         elif node.evicted:
             record["StatusMessage"] = "Waiting for eviction"
+        if self.nameless:
+            del record["NodeId"]
         return record
 
     def _status(self, node: Node, age: float) -> str:

@@ -33,6 +33,7 @@ class CycleCloudPlane(ControlPlane):
             Fault.LAG: "the listing is CycleCloud's own: a node stands in it before its creation is answered",
             Fault.HIDE_NEW: "the same",
             Fault.ADVICE: "one call answers all",
+            Fault.CUT_LISTING: "one answer lists all nodes",
             Fault.IMAGE_DISKS: "CycleCloud makes a node's disks and takes them away; we describe none",
         }
     )
@@ -97,6 +98,8 @@ class CycleCloudPlane(ControlPlane):
                 self.faults(reset="before")
             case Fault.MALFORMED:
                 self.faults(body='{"nodes": [')
+            case Fault.NO_IDS:
+                self.control(do="cluster", set={"nameless": True})
             case Fault.LOST_ANSWER:
                 self.faults(reset="after", on="create")
             case Fault.ACCEPTED_THEN_DEAD:
@@ -109,7 +112,7 @@ class CycleCloudPlane(ControlPlane):
                 self.changed = {"boot": "none"}
             case Fault.STOPPED | Fault.ENDED_OUTSIDE | Fault.FORGOTTEN:
                 pass
-            case Fault.LAG | Fault.IMAGE_DISKS | Fault.HIDE_NEW | Fault.ADVICE:
+            case Fault.LAG | Fault.CUT_LISTING | Fault.IMAGE_DISKS | Fault.HIDE_NEW | Fault.ADVICE:
                 raise NotImplementedError
 
     def stop(self, worker_id: str) -> None:
@@ -138,4 +141,5 @@ class CycleCloudPlane(ControlPlane):
             self.tls.close()
             self.tls = None
         self.control(do="bucket", **CHOSEN, set={"throttled": False, "max_count": 2000})
-        self.control(do="cluster", set={"regional_quota": 50_000, "consumed_by_others": 0, "failing": None})
+        usual = {"regional_quota": 50_000, "consumed_by_others": 0, "failing": None, "nameless": False}
+        self.control(do="cluster", set=usual)
