@@ -247,29 +247,28 @@ def _phases() -> Iterator[str]:
     yield _PHASES_HEAD.rstrip()
     yield from ("", "```mermaid", "stateDiagram-v2", "    [*] --> ordered", *_arrows(), "    gone --> [*]", "```")
     yield from ("", "## Phases", "", "The first row that holds gives the phase.")
-    yield from ("", "| phase | when |", "|---|---|")
-    yield f"| {Phase.ORDERED} | {_cell(ORDERED_SENTENCE)} |"
-    yield from (f"| {row.phase} | {_cell(row.sentence)} |" for row in PHASES)
-    yield from ("", "## Conditions", "", "Any number of them hold at a time.")
-    yield from ("", "| condition | when |", "|---|---|")
-    yield from (f"| {row.condition} | {_cell(row.sentence)} |" for row in CONDITIONS)
+    yield from ("", f"- **{Phase.ORDERED}**: {ORDERED_SENTENCE}")
+    yield from (f"- **{row.phase}**: {row.sentence}" for row in PHASES)
+    yield from ("", "## Conditions", "", "Any number of them hold at a time.", "")
+    yield from (f"- **{row.condition}**: {row.sentence}" for row in CONDITIONS)
     yield from ("", "## Who takes the next step", "")
     yield "Read from the top: the first row whose condition holds and that lists the worker's phase decides. The last"
     yield "rows have no condition. A *procedure* is a list of rules below; a worker *set aside* is only reported."
-    yield from ("", "| condition | in the phases | procedure |", "|---|---|---|")
-    yield from (f"| {row.condition} | {_listed(row.phases)} | {row.procedure} |" for row in DECIDING)
+    yield ""
+    yield from (f"- **{row.condition}** ({_listed(row.phases)}): {row.procedure}" for row in DECIDING)
     for procedure in Procedure:
         alone = [phase for phase, who in BY_PHASE.items() if who is procedure]
         if alone:
-            yield f"|  | {_listed(frozenset(alone))} | {procedure} |"
+            yield f"- ({_listed(frozenset(alone))}): {procedure}"
     yield from ("", _STEPS.rstrip())
     for procedure in Procedure:
         yield from ("", f"## Steps: {procedure}")
         yield from _rules(RULES[procedure], phases_of(procedure))
     yield from ("", "## Leaving Grid Engine", "", "Every worker with an execution host leaves by these rows.")
     yield from _rules(WAY_OUT, frozenset(Phase))
-    yield from ("", "## What an observation shows", "", "| from | when | to |", "|---|---|---|")
-    yield from (f"| {_listed(row.sources)} | {_cell(row.when)} | {row.to or ''} |" for row in SHOWN)
+    yield from ("", "## What an observation shows", "")
+    for row in SHOWN:
+        yield f"- ({_listed(row.sources)}) {row.when}" + (f" → {row.to}" if row.to else "")
 
 
 def _rules(rules: Sequence[Rule[Any]], phases: frozenset[Phase]) -> Iterator[str]:
