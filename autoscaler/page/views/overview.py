@@ -49,7 +49,7 @@ def _waiting(looking: Looking, status: Any) -> Iterator[tuple[str, str, str]]:
     for one in codes:
         longest = duration(one["longest_wait_s"])
         if one["never"]:
-            yield "unsatisfiable", f"{count(one['never'], 'task')} can never start: {one['short']}", one["code"]
+            yield "never starts", f"{count(one['never'], 'task')} can never start: {one['short']}", one["code"]
         elif one["code"] == Code.CAPPED.value and not status["fitting"] and one["longest_wait_s"] >= LONG:
             text = f"{count(one['tasks'], 'task')} at a limit, for up to {longest}; no counted task fits anywhere"
             yield "limit reached", text, one["code"]

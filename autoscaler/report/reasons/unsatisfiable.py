@@ -11,8 +11,8 @@ ROWS = {
     Code.TOO_LARGE_FOR_ONE_HOST: ReasonRow(
         "it requests {slots} slots on one host[; the largest allowed is {largest} with {most}]",
         short="too large for one host",
-        remedy="The sentence names the setting that would allow it, where one does.",
-        owner_remedy="`qalter -pe PE SLOTS JOB` asks otherwise.",
+        remedy="Allow larger types.",
+        owner_remedy="`qalter -pe PE SLOTS JOB` asks for fewer.",
     ),
     Code.TOO_MANY_SLOTS: ReasonRow(
         "it requests {slots} slots; all allowed hosts together have {most} ({workers} workers, the largest {largest})",
