@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: docs links words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan bench-price bench-page bench-viewers pictures shape lock clean
+.PHONY: docs links words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-plan bench-price bench-estimates bench-page bench-viewers pictures shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -158,6 +158,9 @@ bench-plan: setup  ## CPU of one plan() by workers and job categories, beside a 
 
 bench-price: setup  ## what strategies pay for mixes of jobs, against a proven bound and integer programming (JOBS=100,1000 SEEDS=3)
 	@nice -n 5 $(BIN)/python -m bench.price $(if $(JOBS),--jobs $(JOBS)) $(if $(SEEDS),--seeds $(SEEDS)) --json build/bench-price.json
+
+bench-estimates: setup  ## estimates of run times on the later half of recorded workloads (WORKLOADS="a.swf.gz b.swf.gz")
+	@nice -n 5 $(BIN)/python -m bench.estimates $(WORKLOADS)
 
 bench-starting: setup  ## how long a job waits from the order of its worker to its start on a private cell, and for whom
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.starting

@@ -50,7 +50,7 @@ PARTS = (
     Part(
         "what to buy: sizes, strategies, packing, estimates",
         1_700,
-        ("autoscaler.core.sizing", "autoscaler.core.packing"),
+        ("autoscaler.core.sizing", "autoscaler.core.packing", "autoscaler.core.estimates"),
     ),
     Part(
         "Grid Engine", 5_400, ("autoscaler.sge", "autoscaler.munge", "autoscaler.hosts_file", "autoscaler.hosts_helper")

@@ -28,6 +28,7 @@ from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.subjects import Ends, Job, KnownSubjects, explain, is_newer, job_of, lines_of
 from autoscaler.store.accounting_index import AccountingIndex
 from autoscaler.store.events import KeptEvent
+from autoscaler.store.run_time_history import RunTimeHistory
 from autoscaler.store.store import Store
 
 log = logging.getLogger("autoscaler.api")
@@ -182,6 +183,8 @@ class Answers:
     """Asks Grid Engine who owns a job; None: it has no such job. Raises GridEngineNotObservable."""
     names_now: Callable[[], Mapping[int, str]] | None = None
     """Asks Grid Engine for the names of waiting jobs, which no pass reads. Raises GridEngineNotObservable."""
+    run_times: RunTimeHistory | None = None
+    """Of earlier jobs, for estimates."""
     turns: Turns = field(default_factory=lambda: Turns())
     _kept: dict[tuple[str, str], _Kept] = field(default_factory=dict)
     _one: threading.Lock = field(default_factory=threading.Lock)
@@ -483,6 +486,7 @@ class Answers:
             owner=owner,
             next_pass=next_pass,
             in_grid_engine=None if newcomer is None else newcomer.owner is not None,
+            estimate=None if self.run_times is None else self.run_times.estimate,
         )
         return explain(subject, known)
 

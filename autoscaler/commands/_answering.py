@@ -38,6 +38,7 @@ def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answe
         @cache
         def made() -> Answers:
             from autoscaler.api.answers import Answers
+            from autoscaler.store.run_time_history import RunTimeHistory
 
             store = stack.enter_context(invocation.store())  # so that questions never wait for the loop's connection
             answers = Answers(
@@ -49,6 +50,7 @@ def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answe
                 polling_delay=lambda: loop.poll,
                 owner_now=owner_now(invocation),
                 names_now=names_now(invocation),
+                run_times=RunTimeHistory(invocation.common / "accounting"),
             )
             stack.callback(answers.close)
             return answers

@@ -37,10 +37,20 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
     if record is None and print_answer(invocation, "explain", {"subject": subject}, as_json=as_json):
         return
     from autoscaler.report.subjects import KnownSubjects, explain, lines_of
+    from autoscaler.store.run_time_history import RunTimeHistory
 
     seen = observe_and_plan(invocation, record)
     store = None if record is not None else lambda: reading_store(invocation, lenient=True)
-    document = explain(subject, KnownSubjects(seen, lambda job: _ends(invocation, job), store, str(record or "")))
+    document = explain(
+        subject,
+        KnownSubjects(
+            seen,
+            lambda job: _ends(invocation, job),
+            store,
+            str(record or ""),
+            estimate=RunTimeHistory(invocation.common / "accounting").estimate,
+        ),
+    )
     if as_json:
         print_json(document)
         return

@@ -13,6 +13,7 @@ from autoscaler.report.job_cost import cost_lines
 from autoscaler.report.reasons.remedies import remedy_for
 from autoscaler.report.requests import cap_lines
 from autoscaler.report.rules import rule_lines
+from autoscaler.report.run_time_estimate import estimate_lines
 from autoscaler.report.wording import count, duration, instant_of, shown
 
 _LETTERS = {
@@ -100,6 +101,7 @@ def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield from _run_lines(document["job"], run)
     for end in document["ended"]:
         yield _ended_line(document["job"], end)
+    yield from estimate_lines(document)
     yield from cost_lines(document)
     for action in document["actions"]:
         yield f"in this pass: {action['kind']}:"

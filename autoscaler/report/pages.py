@@ -139,7 +139,9 @@ with `next_pass_s`, and `by_number` if Grid Engine was not asked), `now`, `waiti
 `waited`: the last verdict while it waited, `launched`: orders for jobs such as it, \
 `ended`: how each start ended, from accounting, `cost`: its shares of the workers that it ran on (`estimate`: true; \
 `currencies`: objects with `currency`, `cost` and `slot_h`; `workers` and `unknown_prices`: how many), \
-or null, `events`: its events, as in `events --json`, \
+or null, `estimate`: of a waiting or running job, how long it will run in all, by earlier jobs like it (`low_s`, \
+`median_s`, `high_s`, `earlier`: how many jobs, `like`: in what, `error`: the factor by which such estimates were off \
+lately), or null, `events`: its events, as in `events --json`, \
 `rules`: the [rules](rules.md) for it, and the nodes that meet them; \
 `caps`: limits that callers set for node arrays that may serve it, objects with `node_array`, `cap`, \
 `limit`, `request_set`, `by`, `expires_at` (these three null: the definition of the array) |

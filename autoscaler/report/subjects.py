@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from autoscaler.core.demand.categories import category_key
 from autoscaler.core.demand.job_requests import RequestReader
+from autoscaler.core.estimates.run_times import Estimate, Likeness
 from autoscaler.core.model.complexes import has_task
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.snapshot import Snapshot
@@ -29,6 +30,7 @@ from autoscaler.report.explain_order import explain_order, order_lines
 from autoscaler.report.job_cost import job_cost
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.passes import without_names
+from autoscaler.report.run_time_estimate import estimate_part, like_job
 from autoscaler.report.sentence import jobs_not_read
 from autoscaler.sge.accounting import JobEnd
 from autoscaler.store.history import Explanation
@@ -87,6 +89,10 @@ class KnownSubjects:
     """Whether Grid Engine has the job now, if it is a job that no pass has seen; None: it was not asked, or did not
     answer.
     """
+    estimate: Callable[[Likeness, float], Estimate | None] | None = None
+    """How long such a job, that runs for so many seconds already, will run in all. May raise OSError. None: nobody
+    knows.
+    """
 
 
 def explain(subject: str, known: KnownSubjects) -> dict[str, Any]:
@@ -110,7 +116,7 @@ def _job(job: Job, known: KnownSubjects) -> dict[str, Any]:
         document = explain_job(seen.snapshot, seen.plan, job.number, seen.zone)
         if document is None:
             raise NotFound(f"job {job.number} neither waits nor runs in {known.place}{_unless(seen)}")
-        return _of_task(document, job)
+        return _of_task(document | {"estimate": None}, job)
     ends = known.ends(job)
     with known.store() as store:
         done, last = store.journal.outcomes_of_job(job.number), store.history.explanation(job.number)
@@ -142,7 +148,21 @@ def _job(job: Job, known: KnownSubjects) -> dict[str, Any]:
             f"job {job.number} neither waits nor runs, did not wait in the last 30 days, and is not in the accounting "
             f"file{'; ' if besides else ''}{besides}"
         )
+    if document["state"] in ("waiting", "running"):
+        document["estimate"] = _estimate(job.number, known)
     return _of_task(document, job)
+
+
+def _estimate(job: int, known: KnownSubjects) -> dict[str, Any] | None:
+    """How long the job will run in all, by earlier jobs like it."""
+    snapshot = known.seen.snapshot
+    like = like_job(snapshot, job)
+    if known.estimate is None or like is None:
+        return None
+    with suppress(OSError):  # the accounting cannot be read: there is no estimate, and the job's ends say why
+        found = known.estimate(*like)
+        return None if found is None else estimate_part(found)
+    return None
 
 
 def is_newer(seen: ObservedPlan, job: int, kept: int | None) -> bool:

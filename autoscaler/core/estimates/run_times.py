@@ -1,0 +1,158 @@
+"""Estimates of run times from the cell's own history.
+
+What a job is like is said in several ways, from the narrow (owner, name, project, queue, slots, requested time) to the
+wide (any job). Each of them keeps its last run times and how far off its own estimates were. The way that is expected
+to be the least far off gives the estimate. An estimate kills or holds nothing; it says what it is based on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
+
+KEPT = 48
+"""Run times that each way of likeness keeps, the last ones."""
+MOST_KEYS = 20_000
+"""Likenesses that are kept. Those that no job was like for the longest time are forgotten."""
+DECAY = 0.95
+"""Weight of a run time, relative to that of the next later one."""
+LEARNING = 0.15
+"""Weight of the last estimate in the mean error."""
+DOUBT = 1.2
+"""What is added to the error of a likeness with a single run time; it falls with the root of their number."""
+_NUMBERS = re.compile(r"[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What a job has in common with others."""
+
+    owner: str = ""
+    name: str = ""
+    project: str = ""
+    queue: str = ""
+    slots: int = 1
+    requested: float | None = None
+    """The run time that it requests (`h_rt`), seconds."""
+
+    @property
+    def stem(self) -> str:
+        """Its name without what numbers tell apart: `align_17` and `align_18` are alike."""
+        return _NUMBERS.sub("#", self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long a job will run, seconds: one of ten takes less than `low`, half take less than `median`, one of ten
+    takes more than `high`.
+    """
+
+    low: float
+    median: float
+    high: float
+    earlier: int
+    """How many earlier run times it is based on."""
+    basis: str
+    """In what they are like the job."""
+    error: float | None
+    """By what factor such estimates were off lately, on average; None: there was none yet."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """The run times of one likeness, the last one last."""
+
+    times: list[float] = field(default_factory=list)
+    seen: int = 0
+    error: float | None = None
+    """Mean of the logarithm of the factor by which the median was off."""
+
+    def add(self, seconds: float) -> None:
+        if self.times:
+            off = abs(log(seconds / quantile(self.times, 0.5)))
+            self.error = off if self.error is None else self.error + LEARNING * (off - self.error)
+        self.times.append(seconds)
+        self.seen += 1
+        if len(self.times) > KEPT:
+            del self.times[0]
+
+    @property
+    def expected_error(self) -> float:
+        return (DOUBT if self.error is None else self.error) + DOUBT / sqrt(len(self.times))
+
+
+WAYS = (
+    "owner, name, project, queue, slots and requested time",
+    "owner, name, slots and requested time",
+    "owner and name",
+    "owner, slots and requested time",
+    "owner",
+    "slots and requested time",
+    "nothing: any job",
+)
+
+
+class RunTimes:
+    """The history. `add` what ran, in the order of the ends; `estimate` what will."""
+
+    def __init__(self, most_keys: int = MOST_KEYS) -> None:
+        self._known: dict[tuple[object, ...], _Known] = {}
+        self._most_keys = most_keys
+
+    def add(self, like: Likeness, seconds: float) -> None:
+        """A job that ran so long. One that took no time counts as one second."""
+        for key in _keys(like):
+            known = self._known.pop(key, None) or _Known()
+            self._known[key] = known  # as the latest
+            known.add(max(seconds, 1.0))
+        while len(self._known) > self._most_keys:
+            del self._known[next(iter(self._known))]
+
+    def estimate(self, like: Likeness, running: float = 0.0) -> Estimate | None:
+        """How long such a job will run in all; None: no job has run yet. `running`: seconds that it runs already, so
+        that only earlier jobs that ran longer count.
+        """
+        found = [
+            (known.expected_error, way, known, times)
+            for way, key in zip(WAYS, _keys(like), strict=True)
+            if (known := self._known.get(key)) is not None and (times := _longer(known.times, running))
+        ]
+        if not found:
+            return None
+        _, way, known, times = min(found, key=lambda each: each[0])
+        low, median, high = (quantile(times, share) for share in (0.1, 0.5, 0.9))
+        earlier = known.seen if len(times) == len(known.times) else len(times)
+        return Estimate(low, median, high, earlier, way, None if known.error is None else exp(known.error))
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _keys(like: Likeness) -> tuple[tuple[object, ...], ...]:
+    """Parallel to `WAYS`."""
+    return (
+        (0, like.owner, like.stem, like.project, like.queue, like.slots, like.requested),
+        (1, like.owner, like.stem, like.slots, like.requested),
+        (2, like.owner, like.stem),
+        (3, like.owner, like.slots, like.requested),
+        (4, like.owner),
+        (5, like.slots, like.requested),
+        (6,),
+    )
+
+
+def _longer(times: Sequence[float], running: float) -> list[float]:
+    return [seconds for seconds in times if seconds > running]
+
+
+def quantile(times: Sequence[float], share: float) -> float:
+    """The run time below which this share of the weight lies. The last ones weigh most."""
+    weighed = sorted((seconds, DECAY ** (len(times) - 1 - at)) for at, seconds in enumerate(times))
+    left = share * sum(weight for _, weight in weighed)
+    for seconds, weight in weighed:
+        left -= weight
+        if left <= 0:
+            return seconds
+    return weighed[-1][0]

@@ -1,0 +1,47 @@
+"""Run times of earlier jobs, from the newest part of Grid Engine's accounting, read when somebody asks."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from autoscaler.core.estimates.run_times import Estimate, Likeness, RunTimes
+from autoscaler.core.model.complexes import amount
+from autoscaler.sge.accounting import MOST_BYTES, JobEnd, read_on_ends, written_last
+from autoscaler.sge.accounting_category import read_category
+
+
+class RunTimeHistory:
+    """Of one cell. Any thread may ask."""
+
+    def __init__(self, accounting: Path, most: int = MOST_BYTES) -> None:
+        """`most`: bytes that one question reads at most, some thousand jobs."""
+        self._accounting, self._most, self._times = accounting, most, RunTimes()
+        self._read: tuple[int, int] | None = None
+        """Inode of the file and how far it was read."""
+        self._guard = threading.Lock()
+
+    def estimate(self, like: Likeness, running: float = 0.0) -> Estimate | None:
+        """How long such a job will run; None: nothing is known. Raises OSError."""
+        with self._guard:
+            self._read_on()
+            return self._times.estimate(like, running)
+
+    def _read_on(self) -> None:
+        file = written_last(self._accounting)
+        try:
+            stat = file.stat()
+        except FileNotFoundError:
+            return
+        inode, offset = self._read or (stat.st_ino, max(stat.st_size - self._most, 0))
+        end, ends = read_on_ends(file, offset if inode == stat.st_ino else 0, self._most)
+        self._read = stat.st_ino, end
+        for each in ends:
+            if each.started_at is not None and each.ended_at is not None and each.ran and not each.part:
+                self._times.add(_like(each), each.ended_at - each.started_at)
+
+
+def _like(end: JobEnd) -> Likeness:
+    asked = dict(read_category(end.category).hard)
+    requested = amount(asked["h_rt"], "TIME") if "h_rt" in asked else None
+    return Likeness(end.owner, end.name, end.project, end.queue, end.slots, requested)

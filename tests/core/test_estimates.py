@@ -1,0 +1,81 @@
+"""Estimates of run times: by the jobs that are most like it and told its run time best, with their basis; bounded."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from autoscaler.core.estimates.run_times import KEPT, Estimate, Likeness, RunTimes, quantile
+
+ALIGN = Likeness("ann", "align_17", "genes", "main.q", 4, 86_400.0)
+
+
+def history(*runs: tuple[Likeness, float], most_keys: int = 1_000) -> RunTimes:
+    made = RunTimes(most_keys)
+    for like, seconds in runs:
+        made.add(like, seconds)
+    return made
+
+
+def known(times: RunTimes, like: Likeness, running: float = 0.0) -> Estimate:
+    found = times.estimate(like, running)
+    assert found is not None
+    return found
+
+
+def test_without_any_history_there_is_no_estimate() -> None:
+    assert RunTimes().estimate(ALIGN) is None
+
+
+def test_numbers_in_a_name_do_not_tell_jobs_apart() -> None:
+    runs = [(Likeness("ann", f"align_{n}", "genes", "main.q", 4, 86_400.0), 300.0 + n) for n in range(20)]
+    found = known(history(*runs), ALIGN)
+    assert 300 <= found.low <= found.median <= found.high <= 320
+    assert (found.earlier, found.basis) == (20, "owner, name, project, queue, slots and requested time")
+
+
+def test_a_new_owner_is_estimated_by_slots_and_request_or_by_any_job() -> None:
+    runs = [(ALIGN, 300.0)] * 10
+    assert known(history(*runs), Likeness("bob", "x", slots=4, requested=86_400.0)).basis.startswith("slots")
+    assert known(history(*runs), Likeness("bob", "x", slots=9)).basis.startswith("nothing")
+
+
+def test_the_likeness_that_was_least_off_is_taken() -> None:
+    """The narrow likeness says nothing of these jobs, whose run time is the owner's, whatever the name."""
+    chance, runs = Random(1), []
+    for n in range(400):
+        runs.append((Likeness("ann", "steady", slots=n % 7 + 1), 100.0))
+        runs.append((Likeness("bob", f"wild{'x' * (n % 3)}", slots=1), chance.choice((5.0, 5_000.0))))
+    times = history(*runs)
+    steady = known(times, Likeness("ann", "steady", slots=3))
+    assert steady.median == 100
+    assert steady.error == pytest.approx(1.0)
+    wild = known(times, Likeness("bob", "wild", slots=1))
+    assert wild.error is not None
+    assert wild.error > 3
+    assert (wild.low, wild.high) == (5.0, 5_000.0)
+
+
+def test_of_a_running_job_only_longer_ones_count() -> None:
+    times = history(*((ALIGN, seconds) for seconds in (10.0, 20.0, 600.0, 700.0)))
+    assert known(times, ALIGN, running=60).low == 600
+    assert known(times, ALIGN, running=60).earlier == 2
+    assert times.estimate(ALIGN, running=701) is None
+
+
+def test_what_ran_lately_weighs_most() -> None:
+    assert known(history(*[(ALIGN, 10.0)] * 60, *[(ALIGN, 1_000.0)] * 20), ALIGN).median == 1_000
+    assert quantile([10.0] * 30 + [1_000.0] * 20, 0.5) == 1_000
+
+
+def test_memory_is_bounded_and_the_longest_unused_likeness_is_forgotten() -> None:
+    times = RunTimes(most_keys=50)
+    for n in range(1_000):
+        for _ in range(4):
+            times.add(Likeness(f"u{n}", "job"), (10.0, 10_000.0)[n % 2])
+    assert len(times) == 50
+    assert known(times, Likeness("u999", "job")).basis.startswith("owner")
+    assert not known(times, Likeness("u0", "job")).basis.startswith("owner")
+    many = history(*[(ALIGN, 10.0)] * (3 * KEPT))
+    assert max(len(each.times) for each in many._known.values()) == KEPT
