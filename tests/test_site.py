@@ -114,3 +114,11 @@ def test_a_table_is_a_list_in_a_manual_page(tmp_path: Path) -> None:
         *("- **`a`**: b \\| c", ""),
         *("- **1**: y: 2; 3", "- y: 4"),
     ]
+
+
+def test_a_long_name_may_be_divided_in_a_manual_page_and_a_short_one_stays() -> None:
+    long = "\\fBtests/properties/test_rules.py::test_a_rule_with_a_long_name\\fP"
+    found = manual_pages._TOO_LONG.sub(manual_pages._breakable, f"by {long} and qstat/x_y")
+    assert found.replace("\\:", "") == f"by {long} and qstat/x_y"
+    assert "tests/\\:properties/\\:test_\\:rules" in found
+    assert found.endswith(" and qstat/x_y")

@@ -23,6 +23,8 @@ _ALSO = {
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 _TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 _CELL = re.compile(r"(?<!\\)\|")
+_TOO_LONG = re.compile(r"(?<!\S)[^\s.'][^\s]{44,}")
+"""A word that may have no room in a line of 80, as the name of a test."""
 _RAGGED = ".ad l\n.nh\n"
 """Names are neither stretched nor broken."""
 _CONF = """project = "sge-autoscaler"
@@ -87,6 +89,11 @@ def _listed(table: re.Match[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _breakable(word: re.Match[str]) -> str:
+    """With places where a line may end, which show nothing."""
+    return re.sub(r"(?<=[a-z0-9])([/_:.=]+)(?=[A-Za-z0-9])", r"\1\\:", word[0])
+
+
 def _title(page: Path) -> str:
     return page.read_text("utf-8").partition("\n")[0].removeprefix("# ").replace("`", "")
 
@@ -99,7 +106,8 @@ def build(to: Path, tree: Path, packages: Path, epoch: int) -> Path:
     shutil.rmtree(to / "pages", ignore_errors=True)
     run(sys.executable, "-P", "-m", "sphinx", *options, str(to / "source"), str(to / "pages"), env=environment)
     for page in (to / "pages").glob("*.7"):
-        page.write_text(page.read_text("utf-8").replace(".SH NAME", f"{_RAGGED}.SH NAME", 1), encoding="utf-8")
+        text = _TOO_LONG.sub(_breakable, page.read_text("utf-8").replace(".SH NAME", f"{_RAGGED}.SH NAME", 1))
+        page.write_text(text, encoding="utf-8")
     return to / "pages"
 
 
