@@ -25,7 +25,9 @@ TABLE: Migration = (
 LENGTH = 12 * 3600.0
 """Seconds for which a session lasts: a working day."""
 MOST = 10_000
-"""Sessions that are kept; a further login ends the oldest."""
+"""Sessions that are kept; a further login ends the oldest of the one who has the most."""
+MOST_OF_ONE = 100
+"""Sessions of one user or token that are kept; a further login ends their oldest, and nobody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +57,32 @@ class Sessions:
         secret = secrets.token_urlsafe(32)
         with self._database.transaction():
             self._database.execute("DELETE FROM sessions WHERE ends_at <= ?", (now,))
-            self._database.execute(
-                "DELETE FROM sessions WHERE digest IN (SELECT digest FROM sessions ORDER BY began_at DESC LIMIT -1"
-                " OFFSET ?)",
-                (MOST - 1,),
-            )
+            self._make_room(name)
             self._database.execute(
                 "INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", (_digest(secret), name, mark, now, now + LENGTH)
             )
         return secret
+
+    def _make_room(self, name: str) -> None:
+        """End the oldest sessions of this name, so that no login of one ends those of others, and then of the name that
+        has the most.
+        """
+        self._end_oldest(name, MOST_OF_ONE - 1)
+        kept = {
+            row["name"]: int(row["kept"])
+            for row in self._database.rows("SELECT name, COUNT(*) AS kept FROM sessions GROUP BY name")
+        }
+        while sum(kept.values()) >= MOST:
+            most = max(kept, key=lambda each: (kept[each], each))
+            kept[most] -= 1
+            self._end_oldest(most, kept[most])
+
+    def _end_oldest(self, name: str, kept: int) -> None:
+        self._database.execute(
+            "DELETE FROM sessions WHERE digest IN (SELECT digest FROM sessions WHERE name = ?"
+            " ORDER BY began_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
+            (name, kept),
+        )
 
     def find(self, secret: str, now: float) -> Session | None:
         """The session of a cookie; None: there is none, or it has ended."""
