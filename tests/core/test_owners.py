@@ -9,7 +9,7 @@ import pytest
 
 from autoscaler.core.actions import Hold, Launch, Release, Remove, Terminate
 from autoscaler.core.demand.eligibility import details_wanted
-from autoscaler.core.demand.owners import owner_of
+from autoscaler.core.demand.owners import main_owner, owner_of
 from autoscaler.core.limits.circuit_breaker import slowed_owners, tripped
 from autoscaler.core.model.cluster import JobCategory, JobRequest
 from autoscaler.core.model.evidence import Answer
@@ -399,6 +399,17 @@ def test_jobs_that_ask_alike_do_not_wait_for_the_owner_who_used_up_the_window() 
     assert launched(plan(after_launches(*alike))) == {}
     coming = an_order(ids=(), state=OrderState.SENT, age=20)
     assert launched(plan(after_launches(*waiting, coming))) == {}
+
+
+def test_a_launch_is_for_who_has_most_of_it_also_if_each_job_has_an_account_of_its_own() -> None:
+    """Else the launch, its idle time and its removal would count for the twenty who have larger jobs in it."""
+    others = [a_job(number, slots=2, owner=f"u{number:02d}", project=f"p{number}") for number in range(1, 26)]
+    many = [a_job(number, slots=1, owner="eve", project="wind", account=f"a{number}") for number in range(100, 300)]
+    made = plan(a_snapshot(*others, *many, limits=Limits(max_workers=200), scale_up_batch=200))
+    launch = next(action for action in made.actions if isinstance(action, Launch))
+    most = max(launch.ordered_for, key=lambda each: each.slots)
+    assert (most.user, most.project, len(launch.ordered_for)) == ("eve", "wind", 20)
+    assert main_owner(launch.ordered_for, OwnerKind.USER) == "eve"
 
 
 def test_the_launches_of_many_owners_count_against_the_window_of_each() -> None:

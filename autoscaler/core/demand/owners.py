@@ -16,7 +16,7 @@ from autoscaler.core.model.memory import OwnerSeen
 from autoscaler.core.policy import OwnerKind
 
 MOST = 20
-"""The most owners that a launch remembers, those with the most slots; and the most that a cell does."""
+"""The most rows of owners that a launch remembers, those with the most slots; and the most owners that a cell does."""
 DAY = 86_400.0
 REMEMBERED = 30 * DAY
 """For so long an owner counts after a job of theirs was last seen."""
@@ -69,8 +69,24 @@ def ordered_for(demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> tupl
         for ask, own in zip(want.asks, of_asks, strict=True):
             share = -(-count * want.demand.slots * own // max(sum(of_asks), 1))
             slots[ask.owner, ask.project or "", ask.account or ""] += share
-    most = sorted(slots.items(), key=lambda item: (-item[1], item[0]))[:MOST]
+    if len(slots) > MOST:
+        slots = _of_one_account_each(slots)
+    of_user: Counter[str] = Counter()
+    for (user, _, _), count in slots.items():
+        of_user[user] += count
+    # By user first: else who has many jobs, each with an account of its own, would leave the launch to others.
+    by_slots = sorted(slots.items(), key=lambda item: (-item[1], item[0]))
+    most = sorted(by_slots, key=lambda item: -of_user[item[0][0]])[:MOST] if len(by_slots) > MOST else by_slots
     return tuple(OrderedFor(user, project, account, count) for (user, project, account), count in most)
+
+
+def _of_one_account_each(slots: Counter[tuple[str, str, str]]) -> Counter[tuple[str, str, str]]:
+    """The same with all that a user has of a project under one account, the one with the most slots."""
+    accounts: dict[tuple[str, str], str] = {}
+    found: Counter[tuple[str, str, str]] = Counter()
+    for (user, project, account), count in sorted(slots.items(), key=lambda item: (-item[1], item[0])):
+        found[user, project, accounts.setdefault((user, project), account)] += count
+    return found
 
 
 def in_turn(items: Iterable[tuple[str, Item]]) -> Iterator[Item]:
