@@ -106,6 +106,40 @@ def test_starting_and_idle_time_count_for_those_whose_jobs_the_worker_was_ordere
     }
 
 
+@pytest.mark.parametrize("seconds", (0, 1, 1500))
+def test_jobs_of_another_that_keep_a_worker_do_not_use_up_the_budget_of_those_it_was_ordered_for(
+    world: CostWorld, seconds: int
+) -> None:
+    """One slot of 64 for as long as they like, or for a moment whenever the worker would leave."""
+    for_ann = (OrderedFor("ann", slots=64),)
+    world.machines = [Machine("w3", 1800, 1800 + HOUR, price=64.0, slots=64, ordered_for=for_ann)]
+    world.jobs = [Job(7, "w3", 1800, 2400, slots=64, payer=PAYER._replace(project=""))]
+    world.jobs += [Job(8, "w3", 3600, 3600 + seconds, payer=PAYER._replace(user="eve", project=""))]
+    world.restart(lost=True)
+    for at in (1800, 2400, 3600, 3600 + seconds, 1800 + HOUR):
+        world.account(at)
+        world.see(at)
+    spent = SpendingReader(world.store).read(policy(*BUDGETS), NOW + 1800 + HOUR).spent
+    # Her job until 2400, and the idle time until the job of the other began at 3600.
+    assert spent["user ann"] == pytest.approx(64 * 1800 / HOUR, abs=0.02)
+    assert spent["user eve"] == pytest.approx(seconds / HOUR, abs=0.001)
+
+
+def test_a_job_of_those_a_worker_was_ordered_for_makes_it_theirs_again(world: CostWorld) -> None:
+    for_ann = (OrderedFor("ann", slots=4),)
+    world.machines = [Machine("w3", 1800, 1800 + HOUR, ordered_for=for_ann)]
+    world.jobs = [
+        Job(8, "w3", 1800, 2700, payer=PAYER._replace(user="eve", project="")),
+        Job(9, "w3", 3600, 3601, payer=PAYER._replace(project="")),
+    ]
+    world.restart(lost=True)
+    for at in (1800, 2700, 3600, 3601, 1800 + HOUR):
+        world.account(at)
+        world.see(at)
+    spent = SpendingReader(world.store).read(policy(*BUDGETS), NOW + 1800 + HOUR).spent
+    assert spent["user ann"] == pytest.approx(0.5, abs=0.001)
+
+
 def test_a_launch_is_kept_with_those_for_whose_jobs_it_was_ordered(world: CostWorld) -> None:
     made = plan(a_snapshot(a_job(slots=2, owner="eve", project="wind")))
     world.store.accept(made, pass_number=1, at=NOW)

@@ -1,7 +1,7 @@
 """Reads off the store, for each observation, how much of each budget has been spent since the month began.
 
 A user's or project's budget counts what their jobs held, and the starting and idle time of workers that were ordered
-for them (docs/decisions/0068).
+for them, until only jobs of others use these (docs/decisions/0068).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from autoscaler.core.cost.amounts import MICROS, divided
-from autoscaler.core.cost.shares import CostKind, Window, parts_of, rent_of
+from autoscaler.core.cost.shares import UNKNOWN, CostKind, Use, Window, parts_of, rent_of, unused_by
 from autoscaler.core.cost.spending import Spending, Whose
 from autoscaler.core.policy import Policy
 from autoscaler.report.cost import month_of, rental_of
@@ -71,15 +71,28 @@ class SpendingReader:
     def _of_worker(self, life: Lifetime, window: Window) -> dict[tuple[Whose, str], int]:
         found: dict[tuple[Whose, str], int] = {}
         uses = self.store.usages.of_worker(life.worker_id, window.since / 1000, window.until / 1000)
-        for part in parts_of(rental_of(life), uses, window):
+        rental = rental_of(life)
+        for part in parts_of(rental, uses, window):
             if part.kind is CostKind.USED and part.use is not None:
                 payers = [(part.use.payer.user, part.use.payer.project, part.micros)]
             else:
-                payers = _ordered_by(life, part.micros)
+                micros = part.micros
+                if part.kind is CostKind.IDLE and life.ordered_for:
+                    unused = unused_by(rental, uses, window, lambda use: _is_theirs(life, use))
+                    micros = divided(micros, unused)[0] if any(unused) else micros
+                payers = _ordered_by(life, micros)
             for user, project, micros in payers:
                 for owner in ((Whose.USER, user), (Whose.PROJECT, project)):
                     found[owner] = found.get(owner, 0) + micros
         return found
+
+
+def _is_theirs(life: Lifetime, use: Use) -> bool:
+    """Whether a job is of those for whom its worker was ordered, or perhaps."""
+    payer = use.payer
+    return payer.user == UNKNOWN or any(
+        payer.user == each.user or (payer.project and payer.project == each.project) for each in life.ordered_for
+    )
 
 
 def _ordered_by(life: Lifetime, micros: int) -> list[tuple[str, str, int]]:

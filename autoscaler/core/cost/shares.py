@@ -8,7 +8,7 @@ count as starting until the worker joined Grid Engine, and as idle from then on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -124,6 +124,31 @@ def parts_of(rental: Rental, uses: Sequence[Use], window: Window) -> list[Part]:
         if weight:
             found.append(Part(rental, kind, None, amount, slots * weight / scale))
     return found
+
+
+def unused_by(rental: Rental, uses: Sequence[Use], window: Window, theirs: Callable[[Use], bool]) -> tuple[int, int]:
+    """Slots × milliseconds that nobody held once the worker had joined: those that count for the owners whose jobs
+    `theirs` names, and those that do not, as the jobs that held slots there last were all of others.
+    """
+    low, high = window.of(rental.began, rental.ended)
+    joined = high if rental.joined is None else min(max(rental.joined, low), high)
+    changes: dict[int, list[int]] = {low: [0, 0], joined: [0, 0], high: [0, 0]}
+    for use in uses:
+        began, ended, taken = _clipped(use, low, high)
+        own = taken if theirs(use) else 0
+        # One that ended within its second kept the worker busy, too.
+        for at, sign in ((began, 1), (max(ended, began + 1), -1)):
+            change = changes.setdefault(at, [0, 0])
+            change[0] += sign * taken
+            change[1] += sign * own
+    held, own_held, counts = 0, 0, True
+    found = [0, 0]
+    for time, after in pairwise(sorted(changes)):
+        held, own_held = held + changes[time][0], own_held + changes[time][1]
+        counts = bool(own_held) if held else counts
+        if joined <= time < high and held < rental.slots:
+            found[not counts] += (rental.slots - held) * (min(after, high) - time)
+    return found[0], found[1]
 
 
 def _clipped(use: Use, low: int, high: int) -> tuple[int, int, int]:
