@@ -1,14 +1,8 @@
-"""Motives for which workers leave: each is in the list, and applies in a snapshot for each of the reasons it names."""
+"""Motives for which workers leave: each applies in a snapshot for each of the reasons it names."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -16,9 +10,7 @@ from autoscaler.core.actions import Disable
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
-from autoscaler.core.scale_down import motives
-from autoscaler.core.scale_down.motives.motive import Motive
-from autoscaler.core.scale_down.scale_down import MOTIVES
+from autoscaler.core.scale_down.motives import MOTIVES, Motive
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.step import WorkerStep
 from tests.core.building import a_snapshot, a_worker
@@ -28,20 +20,6 @@ from tests.core.test_quarantine import failures, unhealthy
 from tests.core.test_swap import a_full_cluster, busy, idle
 from tests.core.transition_rows import steps_of
 from tests.core.worker_observations import Observation, snapshot_of
-
-
-def classes() -> Iterator[type[Any]]:
-    """Every class of a file of motives with an `applies`."""
-    for file in pkgutil.iter_modules(motives.__path__, f"{motives.__name__}."):
-        module = importlib.import_module(file.name)
-        for _, each in inspect.getmembers(module, inspect.isclass):
-            if each.__module__ == file.name and each is not Motive and hasattr(each, "applies"):
-                yield each
-
-
-@pytest.mark.parametrize("motive", list(classes()), ids=lambda motive: motive.__name__)
-def test_every_motive_is_listed_once(motive: type[Any]) -> None:
-    assert Counter(map(type, MOTIVES))[motive] == 1
 
 
 def with_evidence(evidence: Evidence) -> Snapshot:
@@ -74,14 +52,14 @@ def step_of_w1(snapshot: Snapshot) -> WorkerStep:
 @pytest.mark.parametrize(("motive", "code", "snapshot"), EXAMPLES)
 def test_a_motive_disables_the_worker_for_its_reason_and_marks_it(motive: str, code: Code, snapshot: Snapshot) -> None:
     step = step_of_w1(snapshot)
-    mark = next(each.mark for each in MOTIVES if type(each).__name__ == motive)
+    mark = next(each.mark for each in MOTIVES if each.name == motive)
     assert (step.rule, type(step.action), step.verdict.reason.code) == (motive, Disable, code)
     assert step.note.disabling is mark
 
 
-@pytest.mark.parametrize("motive", MOTIVES, ids=lambda motive: type(motive).__name__)
+@pytest.mark.parametrize("motive", MOTIVES, ids=lambda motive: motive.name)
 def test_the_reasons_of_a_motive_are_those_of_its_example_snapshots(motive: Motive) -> None:
-    name = type(motive).__name__
+    name = motive.name
     shown = {code for each, code, _ in EXAMPLES if each == name}
     assert shown, f"no snapshot of EXAMPLES shows {name}"
     if name not in FROM_A_VERDICT:

@@ -19,14 +19,7 @@ from autoscaler.core.placement.needs import Want
 from autoscaler.core.placement.placement import as_shares, place
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.scale_down.floors import Floor
-from autoscaler.core.scale_down.motives.advised import Advised
-from autoscaler.core.scale_down.motives.asked_to_stop import AskedToStop
-from autoscaler.core.scale_down.motives.by_operator import Drained, Stopped, StoppedNow
-from autoscaler.core.scale_down.motives.group_leaves import GroupLeaves
-from autoscaler.core.scale_down.motives.idle_too_long import IdleTooLong
-from autoscaler.core.scale_down.motives.motive import Motive, ServingWorker, kept_by_keeper, leaves_for
-from autoscaler.core.scale_down.motives.quarantined import Quarantined
-from autoscaler.core.scale_down.motives.swapped import Swapped
+from autoscaler.core.scale_down.motives import MOTIVES, Motive, ServingWorker, kept_by_keeper, leaves_for
 from autoscaler.core.scale_down.quarantine import Suspect
 from autoscaler.core.workers.group_verdict import GroupVerdict, group_verdict_of
 from autoscaler.core.workers.idle import removal_order
@@ -43,29 +36,6 @@ from autoscaler.core.workers.step import (
     wait,
 )
 from autoscaler.core.workers.worker_state import WorkerState
-
-MOTIVES: tuple[Motive, ...] = (
-    # A person removes it: nothing keeps it.
-    StoppedNow(),
-    Drained(),
-    # A worker on which jobs fail goes before any that demand could keep.
-    Quarantined(),
-    # A swap was judged as a whole: its workers leave together.
-    Swapped(),
-    # Its cloud may take it soon: if nothing needs it, it goes first.
-    Advised(),
-    # A person stops the autoscaler: each goes as soon as no job needs it.
-    Stopped(),
-    # Groups leave as a whole, before their workers are judged one by one.
-    GroupLeaves(),
-    # Workers that ask to stop go before those that are only idle, and count for the floor.
-    AskedToStop(),
-    # All others: the most expensive first, of equal price the longest idle (`removal_order`).
-    IdleTooLong(),
-)
-"""Why workers in service leave, in order. The first motive that applies without a keeper disables the worker. If none
-does, the first keeper of the last motive is the reason why it stays.
-"""
 
 
 def needed_hosts(
@@ -226,7 +196,7 @@ def _rule(motive: Motive) -> Rule[ServingWorker]:
         return _disable(serving, motive)
 
     row = Transition("", always, disabled, Disable, Phase.DRAINING, reasons=motive.reasons)
-    return Rule(type(motive).__name__, motive.why, lambda serving: leaves_for(motive, serving), (row,))
+    return Rule(motive.name, motive.why, lambda serving: leaves_for(motive, serving), (row,))
 
 
 def _disable(serving: ServingWorker, motive: Motive) -> WorkerStep:

@@ -1,1 +1,0 @@
-"""Why a worker in service leaves: one motive a file, in the order of `scale_down.MOTIVES`."""
