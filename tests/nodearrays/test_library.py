@@ -78,7 +78,7 @@ def test_the_shared_resources_on_the_page_can_be_read(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_every_property_with_its_type() -> None:
-    rows = re.findall(r"^\| `node\.(\w+)` \| (\w+)(, or null)? \|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^- `node\.(\w+)` \((\w+)(, or null)?\)", PAGE, re.MULTILINE)
     assert {name: (kind, bool(null)) for name, kind, null in rows} == {
         name: (kind.type, kind.optional) for name, kind in PROPERTIES.items()
     }
