@@ -653,10 +653,12 @@ class ProviderContract:
         plane.connect(CELL).terminate([worker_id])
         assert list(plane.billable()) == []
 
-    def test_a_stopped_machine_is_pending_and_exists_until_it_is_terminated(
+    def test_a_machine_that_somebody_stops_has_not_failed_and_exists_until_it_is_terminated(
         self, plane: ControlPlane, provider: Provider
     ) -> None:
-        """One that counted as ending would hold its place and its disks for ever: nothing would terminate it."""
+        """One that counted as ending would hold its place and its disks for ever: nothing would terminate it. One that
+        counted as failed would be held against its instance type.
+        """
         self.possible(plane, Fault.STOPPED)
         (worker_id,) = provider.launch(self.order(provider)).ids
         self.until(plane, lambda: _state(provider, worker_id) is MachineState.RUNNING)
@@ -667,6 +669,7 @@ class ProviderContract:
         worker = _worker(later, worker_id)
         assert worker is not None
         assert worker.message
+        assert (worker.failure, worker.ending) == (None, Ending.STOPPED)
         later.terminate([worker_id])
         self.until(plane, lambda: not _existing(later) and not plane.billable())
 

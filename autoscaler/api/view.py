@@ -76,7 +76,7 @@ class Node:
         if self.seen is None:
             return FAILED if self.withheld is not None and _cannot_be_had(self.withheld) else ACQUIRING
         worker, phase = self.seen.worker, self.seen.phase
-        if worker.failure is not None:
+        if worker.failure is not None or worker.stopped:
             return FAILED
         if phase is Phase.BOOTING and worker.state is MachineState.PENDING and self.seen.decisive is None:
             return ACQUIRING

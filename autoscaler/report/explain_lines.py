@@ -61,6 +61,7 @@ REMEMBERED = {
     "moved_at": "lost jobs rescheduled or deleted {}",
     "moves": "the same lost jobs were rescheduled or deleted this many times: {}",
     "failed": "counted as a failed launch",
+    "stopped": "stopped from outside",
     "quarantined": "quarantined: {}",
     "trusted_at": "enabled by a person after a quarantine {}",
     "order_id": "order {}",

@@ -180,9 +180,7 @@ def _failed_workers(store: Store) -> list[dict[str, Any]]:
     observation = store.observations.load()
     seen = [each.worker for each in observation.workers] if observation is not None else []
     return [
-        {"worker_id": worker.id, "name": worker.name, "message": worker.message}
-        for worker in seen
-        if worker.exists and worker.failure is not None
+        {"worker_id": worker.id, "name": worker.name, "message": worker.message} for worker in seen if worker.stays_down
     ]
 
 

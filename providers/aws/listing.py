@@ -33,15 +33,8 @@ it was.
 
 _CAPACITY = frozenset({"Server.InsufficientInstanceCapacity"})
 _QUOTA = frozenset({"Client.VolumeLimitExceeded"})
-_WANTED = frozenset(
-    {
-        "Client.InstanceTerminated",
-        "Client.UserInitiatedHibernate",
-        "Client.UserInitiatedShutdown",
-        "Server.ScheduledStop",
-        *ENDINGS,
-    }
-)
+_STOPS = frozenset({"Client.UserInitiatedHibernate", "Client.UserInitiatedShutdown", "Server.ScheduledStop"})
+_WANTED = frozenset({"Client.InstanceTerminated", *_STOPS, *ENDINGS})
 """Somebody requested its end, or the cause is not its own: that says nothing about launches."""
 
 
@@ -69,18 +62,34 @@ def worker(
         order_id=carried.get(tags.ORDER),
         group_id=carried.get(tags.GROUP),
         message=_message(instance, code),
-        ending=ENDINGS.get(code, Ending.UNKNOWN) if state is MachineState.TERMINATED else Ending.UNKNOWN,
-        failure=_failure(instance["State"]["Name"], code),
+        ending=_ending(instance, code),
+        failure=_failure(instance, code),
     )
 
 
-def _failure(state: str, code: str) -> FailureKind | None:
+def _ending(instance: Mapping[str, Any], code: str) -> Ending:
+    if instance["State"]["Name"] == "terminated":
+        return ENDINGS.get(code, Ending.UNKNOWN)
+    return Ending.STOPPED if _stopped_from_outside(instance, code) else Ending.UNKNOWN
+
+
+def _stopped_from_outside(instance: Mapping[str, Any], code: str) -> bool:
+    """Whether a call stopped it, or maintenance: not its own system, nor a failure of its host."""
+    if instance["State"]["Name"] != "stopped":
+        return False
+    return code in _STOPS or (not code and str(instance.get("StateTransitionReason")).startswith("User initiated"))
+
+
+def _failure(instance: Mapping[str, Any], code: str) -> FailureKind | None:
     """Why a machine ends or has ended. A stopped machine does not come up by itself, whoever stopped it, and must be
     ended: its disks are paid for.
     """
+    state = instance["State"]["Name"]
     if state in ("shutting-down", "terminated"):
         return failure_of(code)
-    return (failure_of(code) or FailureKind.BOOT) if state == "stopped" else None
+    if state != "stopped" or _stopped_from_outside(instance, code):
+        return None
+    return failure_of(code) or FailureKind.BOOT
 
 
 def state_reason(instance: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from autoscaler.core.model.fleet import ANY, FailureKind, InstanceType, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import ANY, Ending, FailureKind, InstanceType, MachineState, PriceType, Worker
 from autoscaler.providers.azure import tags
 from autoscaler.providers.azure.calls import Calls, Record
 from autoscaler.providers.azure.errors import kind_of
@@ -17,7 +17,9 @@ from autoscaler.providers.interface import OutOfCapacity, QuotaReached
 TypeOf = Callable[[str], InstanceType]
 PriceOf = Callable[[str, PriceType], float | None]
 _POWER, _PROVISIONING = "PowerState/", "ProvisioningState/failed/"
-_DOWN = frozenset({"stopped", "deallocated", "deallocating"})
+_DEALLOCATED = frozenset({"deallocated", "deallocating"})
+"""Only a call does that. A machine that is `stopped` may have shut itself down: Azure does not say which."""
+_DOWN = frozenset({"stopped", *_DEALLOCATED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,13 @@ def failure_of(provisioning: str, seen: Status) -> FailureKind | None:
         if kind is OutOfCapacity:
             return FailureKind.CAPACITY
         return FailureKind.QUOTA if kind is QuotaReached else FailureKind.BOOT
-    return FailureKind.BOOT if seen.power in _DOWN else None
+    return FailureKind.BOOT if seen.power == "stopped" else None
+
+
+def ending_of(provisioning: str, seen: Status) -> Ending:
+    """Whether somebody stopped it."""
+    stopped = seen.power in _DEALLOCATED and provisioning not in ("Deleting", "Failed")
+    return Ending.STOPPED if stopped else Ending.UNKNOWN
 
 
 def message_of(provisioning: str, seen: Status) -> str | None:
@@ -82,7 +90,9 @@ def message_of(provisioning: str, seen: Status) -> str | None:
     if provisioning == "Failed":
         words = f"{seen.failed}: {seen.message}".strip(": ")
         return words or "Azure could not make it; its activity log says why"
-    if seen.power in ("stopped", "deallocated"):
+    if seen.power == "stopped":
+        return "it is stopped, by its own system or by a call (Azure does not say which), and still costs money"
+    if seen.power in _DEALLOCATED:
         return f"it is {seen.power}, and still costs money"
     return None
 
@@ -118,6 +128,7 @@ def worker(
         order_id=carried.get(tags.ORDER),
         group_id=carried.get(tags.GROUP),
         message=message_of(provisioning, seen),
+        ending=ending_of(provisioning, seen),
         failure=failure_of(provisioning, seen),
     )
 

@@ -189,12 +189,12 @@ def state_of(run: Run) -> MachineState:
 
 
 def ending_of(run: Run) -> Ending:
-    """Why it ended: its command ended by itself, or its cloud took the machine back, as far as is known."""
+    """Why it ended or is down: its command ended by itself, its cloud took the machine back, or somebody paused it."""
     if run.status == "SUCCESS":
         return Ending.RELEASED
     if run.is_final and run.spot and is_interruption(run.reason):
         return Ending.INTERRUPTED
-    return Ending.UNKNOWN
+    return Ending.STOPPED if run.status == "PAUSED" else Ending.UNKNOWN
 
 
 def failure_of(run: Run) -> FailureKind | None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaler.core.model.fleet import ANY, FailureKind, InstanceType, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import ANY, Ending, FailureKind, InstanceType, MachineState, PriceType, Worker
 from autoscaler.providers.catalog import GIB, Catalog, family_of
 from autoscaler.providers.cyclecloud.settings import Boot
 from autoscaler.providers.cyclecloud.status import NodeArray
@@ -152,6 +152,7 @@ def worker_from(record: Mapping[str, Any], tag: Tag, arrays: Sequence[NodeArray]
         order_id=tag.order or None,
         group_id=tag.group or None,
         message=_message(record),
+        ending=Ending.STOPPED if _is_deallocated(record) else Ending.UNKNOWN,
         failure=_failure(record),
     )
 
@@ -177,8 +178,6 @@ def _failure(record: Mapping[str, Any]) -> FailureKind | None:
     """Why it will never come up. Without a machine the cloud gave none; with one, its set-up failed, and CycleCloud
     does nothing more with it by itself.
     """
-    if _is_deallocated(record):
-        return FailureKind.BOOT
     if record.get("Status") != FAILED:
         return None
     return FailureKind.CAPACITY if is_void(record) else FailureKind.BOOT

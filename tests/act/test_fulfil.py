@@ -84,6 +84,7 @@ def test_a_node_fails_with_its_machine(store: Store) -> None:
     ("note", "machine", "why"),
     (
         (WorkerNote(NOW, terminated_at=NOW), {}, Code.BOOT_TIMEOUT),
+        (WorkerNote(NOW, terminated_at=NOW, stopped=True), {}, Code.STOPPED_FROM_OUTSIDE),
         (WorkerNote(NOW, disabling=Disabling.ENROL, disabled_at=NOW, terminated_at=NOW), {}, Code.JOIN_TIMEOUT),
         (WorkerNote(NOW), {"failure": "capacity"}, Code.BOOT_FAILED),
         (WorkerNote(NOW, joined_at=NOW), {"failure": "capacity"}, Code.GONE),
@@ -96,7 +97,17 @@ def test_a_node_fails_with_its_machine(store: Store) -> None:
             Code.BLACK_HOLE,
         ),
     ),
-    ids=["never up", "never heard", "no capacity", "lost", "interrupted", "gave up by itself", "silent", "quarantined"],
+    ids=[
+        "never up",
+        "stopped",
+        "never heard",
+        "no capacity",
+        "lost",
+        "interrupted",
+        "gave up by itself",
+        "silent",
+        "quarantined",
+    ],
 )
 def test_a_failed_node_has_the_cause_of_its_failure(
     store: Store, note: WorkerNote, machine: dict[str, Any], why: Code

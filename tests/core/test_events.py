@@ -205,16 +205,19 @@ def test_a_worker_no_longer_listed_by_its_provider_has_a_gone_event() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "terminated", "words"),
+    ("ending", "terminated", "stopped", "words"),
     (
-        (Ending.UNKNOWN, None, "is gone [GONE]"),
-        (Ending.INTERRUPTED, None, "is gone [RECLAIMED]"),
-        (Ending.RELEASED, None, "is gone [SHUT_ITSELF_DOWN]"),
-        (Ending.UNKNOWN, NOW - 5, "was terminated"),
+        (Ending.UNKNOWN, None, False, "is gone [GONE]"),
+        (Ending.INTERRUPTED, None, False, "is gone [RECLAIMED]"),
+        (Ending.RELEASED, None, False, "is gone [SHUT_ITSELF_DOWN]"),
+        (Ending.UNKNOWN, NOW - 5, False, "was terminated"),
+        (Ending.UNKNOWN, NOW - 5, True, "is gone [STOPPED_FROM_OUTSIDE]"),
     ),
 )
-def test_the_gone_event_of_a_worker_has_its_cause(ending: Ending, terminated: float | None, words: str) -> None:
-    note = WorkerNote(NOW - 300, joined_at=NOW - 200, host="w1", terminated_at=terminated)
+def test_the_gone_event_of_a_worker_has_its_cause(
+    ending: Ending, terminated: float | None, stopped: bool, words: str
+) -> None:
+    note = WorkerNote(NOW - 300, joined_at=NOW - 200, host="w1", terminated_at=terminated, stopped=stopped)
     ended = a_machine("w1", state=MachineState.TERMINATED, ending=ending, note=note)
     event = only(then(first(a_worker("w1")), ended), GONE)
     assert shown(event) == f"worker w1 {words}: m5.large of execute, i-w1"

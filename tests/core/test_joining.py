@@ -9,7 +9,7 @@ import pytest
 
 from autoscaler.core.actions import Enrol, Terminate
 from autoscaler.core.model.cluster import ExecutionHost, QueueInstance
-from autoscaler.core.model.fleet import FailureKind, MachineState
+from autoscaler.core.model.fleet import Ending, FailureKind, MachineState
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, because
@@ -117,6 +117,33 @@ def test_a_machine_that_its_provider_reports_as_failed_is_terminated_at_once() -
     assert made.actions == (
         Terminate("i-w1", "w1", because(Code.BOOT_FAILED, message="AllocationFailed"), failure=FailureKind.CAPACITY),
     )
+
+
+STOPPED: dict[str, Any] = {"state": MachineState.PENDING, "ending": Ending.STOPPED, "message": "it is stopped"}
+
+
+@pytest.mark.parametrize("age", (5.0, 900.0))
+def test_a_machine_that_somebody_stops_before_it_joins_is_terminated_at_once_and_counts_as_no_failure(
+    age: float,
+) -> None:
+    made = plan(a_snapshot(a_machine("w1", age=age, note=SEEN, **STOPPED)))
+    reason = because(Code.STOPPED_FROM_OUTSIDE, message="it is stopped")
+    assert made.actions == (Terminate("i-w1", "w1", reason, failure=None),)
+
+
+def test_a_worker_that_somebody_stops_while_it_is_enrolled_counts_as_no_failure() -> None:
+    """Its execution host is removed first; by then only our memory knows that it was stopped."""
+    enrolled = plan(a_snapshot(a_worker(mark=Disabling.ENROL, heard=False, states="du", **STOPPED)))
+    note = replace(enrolled.memory.workers["i-w1"], retired_at=NOW, disabling=Disabling.ENROL)
+    assert note.stopped
+    removed = plan(a_snapshot(a_machine("w1", note=note, **STOPPED), now=NOW + 60))
+    assert [(type(each), getattr(each, "failure", None)) for each in removed.actions] == [(Terminate, None)]
+
+
+def test_a_stopped_machine_that_somebody_starts_again_joins() -> None:
+    stopped = plan(a_snapshot(a_machine("w1", note=SEEN, **STOPPED), Overrides(keep=frozenset({"w1"}))))
+    again = plan(a_snapshot(a_machine("w1", note=stopped.memory.workers["i-w1"]), now=NOW + 5))
+    assert (acts(again), again.memory.workers["i-w1"].stopped) == ([("enrol", "w1")], False)
 
 
 def test_a_late_machine_that_a_person_keeps_is_not_terminated() -> None:

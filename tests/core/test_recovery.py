@@ -424,12 +424,16 @@ def test_a_worker_whose_machine_is_stopping_unasked_is_disabled() -> None:
     assert (acts(made), verdict_and_code(made, "w1")) == ([("disable", "w1")], ("disable", Code.ENDING))
 
 
-STOPPED: dict[str, Any] = {"state": MachineState.PENDING, "failure": "boot", "message": "it is stopped"}
+STOPPED: dict[str, Any] = {"state": MachineState.PENDING, "ending": Ending.STOPPED, "message": "it is stopped"}
 
 
-def test_a_stopped_worker_is_disabled_although_it_still_reports() -> None:
-    made = plan(seen(a_worker(used=1, **STOPPED)))
-    assert (acts(made), verdict_and_code(made, "w1")) == ([("disable", "w1")], ("disable", Code.ENDING))
+@pytest.mark.parametrize(
+    ("how", "code"), (("ending", Code.STOPPED_FROM_OUTSIDE), ("failure", Code.ENDING)), ids=("stopped", "failed")
+)
+def test_a_worker_that_is_down_is_disabled_although_it_still_reports(how: str, code: Code) -> None:
+    down = STOPPED if how == "ending" else {"state": MachineState.PENDING, "failure": "boot"}
+    made = plan(seen(a_worker(used=1, **down)))
+    assert (acts(made), verdict_and_code(made, "w1")) == ([("disable", "w1")], ("disable", code))
 
 
 def test_a_stopped_worker_silent_for_too_long_is_terminated() -> None:

@@ -189,6 +189,9 @@ def test_a_run_that_fails_before_it_is_up_has_the_kind_of_failure(fields: dict[s
         ("FAILURE", False, "Spot instance was preempted", Ending.UNKNOWN),
         ("FAILURE", True, "Insufficient instance capacity.", Ending.UNKNOWN),
         ("STOPPED", False, None, Ending.UNKNOWN),
+        ("PAUSED", False, None, Ending.STOPPED),
+        ("PAUSING", False, None, Ending.UNKNOWN),
+        ("RESUMING", False, None, Ending.UNKNOWN),
     ),
 )
 def test_the_kind_of_the_end_of_a_run_is_read_from_status_and_reason(

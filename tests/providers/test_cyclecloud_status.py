@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model.fleet import BucketKey, InstanceType, MachineState, PriceType
+from autoscaler.core.model.fleet import BucketKey, Ending, InstanceType, MachineState, PriceType
 from autoscaler.errors import SettingsError
 from autoscaler.providers.catalog import load_catalog
 from autoscaler.providers.cyclecloud.nodes import attributes, request_id, same_region, state_of, tag_of, worker_from
@@ -193,14 +193,15 @@ def test_the_state_of_a_node_follows_from_status_and_target(status: str, target:
 
 
 @pytest.mark.parametrize("target", ("Deallocated", ""))
-def test_a_deallocated_node_is_a_failed_boot_with_a_message(target: str) -> None:
+def test_a_deallocated_node_was_stopped_from_outside_and_has_not_failed(target: str) -> None:
     found = read(node(Status="Deallocated", TargetState=target, InstanceId="vm-1", StatusMessage="by anna"))
-    assert (found.failure, found.message) == ("boot", "it is deallocated, and its disk is paid for: by anna")
+    assert (found.failure, found.ending) == (None, Ending.STOPPED)
+    assert found.message == "it is deallocated, and its disk is paid for: by anna"
 
 
 def test_a_deallocated_node_that_is_started_again_has_not_failed() -> None:
     found = read(node(Status="Deallocated", TargetState="Started", InstanceId="vm-1"))
-    assert (found.failure, found.message) == (None, None)
+    assert (found.failure, found.ending, found.message) == (None, Ending.UNKNOWN, None)
 
 
 def test_a_failed_node_without_a_machine_is_terminated() -> None:

@@ -214,8 +214,9 @@ def properties_of_worker(
     last_match: float | None = None,
 ) -> NodeProperties:
     """The properties of a worker. Without a last match, its creation stands for one."""
-    state = "Failed" if worker.failure else _STATES[worker.state]
-    if worker.state is MachineState.RUNNING and not (worker.ready or worker.failure):
+    failed = worker.failure is not None or worker.stopped
+    state = "Failed" if failed else _STATES[worker.state]
+    if worker.state is MachineState.RUNNING and not (worker.ready or failed):
         state = _STATES[MachineState.PENDING]
     coming = state == _STATES[MachineState.PENDING]
     # If its cloud has no placement groups, its group counts as one.

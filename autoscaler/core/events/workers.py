@@ -14,7 +14,12 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.marks import MARKS
 
 _NEVER_JOINED = "never joined; "
-_ENDINGS = {Ending.UNKNOWN: Code.GONE, Ending.RELEASED: Code.SHUT_ITSELF_DOWN, Ending.INTERRUPTED: Code.RECLAIMED}
+_ENDINGS = {
+    Ending.UNKNOWN: Code.GONE,
+    Ending.RELEASED: Code.SHUT_ITSELF_DOWN,
+    Ending.INTERRUPTED: Code.RECLAIMED,
+    Ending.STOPPED: Code.STOPPED_FROM_OUTSIDE,
+}
 
 
 def launch_failures(snapshot: Snapshot) -> list[JobEvent]:
@@ -90,6 +95,8 @@ def _kind(note: WorkerNote, before: EventKind | None = None) -> EventKind:
 
 def _how_gone(note: WorkerNote, machine: Worker | None) -> str:
     ending = Ending.UNKNOWN if machine is None else machine.ending
+    if note.stopped:
+        return Code.STOPPED_FROM_OUTSIDE.value
     return TERMINATED if note.terminated_at is not None else _ENDINGS[ending].value
 
 

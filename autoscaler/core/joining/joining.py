@@ -104,7 +104,8 @@ def _terminate_for_group(arrival: Arrival) -> WorkerStep:
 
 def _give_up(arrival: Arrival) -> WorkerStep:
     worker = arrival.worker
-    failure = None if worker.decisive is Condition.NAME_AWAITED else worker.worker.failure or FailureKind.BOOT
+    excused = worker.decisive is Condition.NAME_AWAITED or worker.note.stopped
+    failure = None if excused else worker.worker.failure or FailureKind.BOOT
     return terminate(worker, arrival.pass_context, _given(arrival.late), failure=failure)
 
 
@@ -225,7 +226,7 @@ RULES: tuple[Rule[Arrival], ...] = (
     ),
     Rule(
         "give_up",
-        "It takes too long, or its provider says that it never comes up.",
+        "It takes too long, or its provider says that it never comes up, or was stopped.",
         lambda arrival: arrival.late is not None,
         (
             Transition(
@@ -241,7 +242,7 @@ RULES: tuple[Rule[Arrival], ...] = (
                 _give_up,
                 Terminate,
                 Phase.LEAVING,
-                reasons=(Code.BOOT_FAILED, Code.BOOT_TIMEOUT, Code.JOIN_TIMEOUT),
+                reasons=(Code.BOOT_FAILED, Code.STOPPED_FROM_OUTSIDE, Code.BOOT_TIMEOUT, Code.JOIN_TIMEOUT),
             ),
         ),
     ),

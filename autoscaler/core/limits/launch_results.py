@@ -202,7 +202,8 @@ class _Observation:
 
     def _excused(self, worker: WorkerState) -> bool:
         """Whether a person or its cloud took it away: then it proves nothing that no job ran there."""
-        taken = worker.worker.ending in (Ending.INTERRUPTED, Ending.RELEASED) or worker.note.disabling in EXCUSES
+        ended = worker.worker.ending in (Ending.INTERRUPTED, Ending.RELEASED)
+        taken = ended or worker.note.stopped or worker.note.disabling in EXCUSES
         return taken or worker.decisive in _TAKEN_AWAY or self.pass_context.drained_by_person(worker) is not None
 
     def _fails_to_start_jobs(self, worker: WorkerState, trial: LaunchTrial) -> bool:

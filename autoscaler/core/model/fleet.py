@@ -73,8 +73,8 @@ class MachineState(StrEnum):
 
 
 class Ending(StrEnum):
-    """Why a machine ended, as far as its provider knows. If nobody asked for its end and no other value holds, it was
-    lost.
+    """Why a machine ended or is down, as far as its provider knows. If nobody asked for its end and no other value
+    holds, it was lost.
     """
 
     UNKNOWN = ""
@@ -82,6 +82,8 @@ class Ending(StrEnum):
     """It shut itself down. That is no failure."""
     INTERRUPTED = "interrupted"
     """Its cloud took it back (spot)."""
+    STOPPED = "stopped"
+    """Somebody stopped it from outside, and it still exists: it costs money, and does not come up by itself."""
 
 
 class FailureKind(StrEnum):
@@ -129,8 +131,8 @@ class Worker:
     ending: Ending = Ending.UNKNOWN
     failure: FailureKind | None = None
     """The failure by which it ended before it came up (CAPACITY, QUOTA or BOOT), as far as its provider knows. The
-    provider need not know whether it ever joined. None: somebody asked for its end, or a spot market took it. If the
-    machine exists, it will never come up and has to be terminated; `message` then says why.
+    provider need not know whether it ever joined. None: somebody asked for its end or stopped it, or a spot market
+    took it. If the machine exists, it will never come up and has to be terminated; `message` then says why.
     """
 
     @property
@@ -140,6 +142,16 @@ class Worker:
     @property
     def exists(self) -> bool:
         return self.state is not MachineState.TERMINATED
+
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody stopped it, and it may be started again."""
+        return self.exists and self.ending is Ending.STOPPED
+
+    @property
+    def stays_down(self) -> bool:
+        """Whether it exists and will not come up by itself, so that it has to be terminated."""
+        return self.exists and (self.failure is not None or self.stopped)
 
 
 Assignment = tuple[tuple[str, int], ...]

@@ -121,6 +121,8 @@ class WorkerNote:
     """How often in a row the same ones were."""
     failed: bool = False
     """Whether it was counted as a failed launch: it ended before it joined."""
+    stopped: bool = False
+    """Whether its machine was stopped from outside, and not started since."""
     quarantined: Reason | None = None
     """Why it was last quarantined."""
     trusted_at: float | None = None

@@ -49,6 +49,8 @@ def _by_request(worker_id: str, worker: Worker | None, note: WorkerNote | None, 
 def _failure(worker: Worker | None, note: WorkerNote | None, snapshot: Snapshot) -> Reason:
     message = worker.message if worker is not None else None
     came_up = note is not None and note.joined_at is not None
+    if note is not None and note.stopped:
+        return because(Code.STOPPED_FROM_OUTSIDE, message=message)
     if worker is not None and worker.failure is not None and not came_up:
         return because(Code.BOOT_FAILED, message=message)
     if note is not None and note.disabling is Disabling.BROKEN and note.quarantined is not None:

@@ -160,7 +160,9 @@ def fence(lost: Lost, reason: Reason | None = None) -> WorkerStep:
     return replace(step, note=replace(step.note, retired_at=worker.note.retired_at, fenced_at=fenced_at))
 
 
-def ending(_: Lost) -> Reason:
+def ending(lost: Lost) -> Reason:
+    if lost.worker.note.stopped:
+        return because(Code.STOPPED_FROM_OUTSIDE, message=lost.worker.worker.message)
     return because(Code.ENDING)
 
 
@@ -178,6 +180,8 @@ def how_it_ended(lost: Lost) -> Reason:
     worker = lost.worker
     if (failed := why_failed(worker)) is not None:
         return failed
+    if worker.note.stopped:
+        return because(Code.STOPPED_FROM_OUTSIDE, message=worker.worker.message)
     match worker.worker.ending:
         case Ending.RELEASED:
             return because(Code.SHUT_ITSELF_DOWN)

@@ -81,7 +81,8 @@ def leave_further(worker: WorkerState, pass_context: PassContext, *, needed: Rea
 
 def _end_removed(departure: Departure) -> WorkerStep:
     worker, by_person = departure.worker, departure.by_person
-    failure = FailureKind.BOOT if worker.note.disabling is Disabling.ENROL and not by_person else None
+    never_joined = worker.note.disabling is Disabling.ENROL and not worker.note.stopped
+    failure = FailureKind.BOOT if never_joined and not by_person else None
     removed = because(Code.REMOVED_FROM_GRID_ENGINE)
     return terminate(worker, departure.pass_context, removed, failure=failure, by_person=by_person)
 

@@ -320,6 +320,7 @@ def _as_listed(observation: _Observation, worker: Worker, before: WorkerNote | N
         group_id=worker.group_id or (before.group_id if before else ""),
         vcpus=worker.type.vcpus,
         price_per_hour=worker.price_per_hour,
+        stopped=worker.stopped or (worker.state is not MachineState.RUNNING and before is not None and before.stopped),
     )
     if before is not None and before.gone:
         return seen

@@ -14,6 +14,8 @@ def overdue(worker: WorkerState) -> Reason | None:
     """Why a machine on its way is given up; None: it is not. If its provider says that it will never come up, it is
     given up at once: it never ran a job, and may cost money until its end.
     """
+    if worker.note.stopped and worker.host is None:
+        return because(Code.STOPPED_FROM_OUTSIDE, message=worker.worker.message)
     if Condition.FAILED in worker.conditions:
         return because(Code.BOOT_FAILED, message=worker.worker.message)
     if Condition.OVERDUE not in worker.conditions or worker.array is None:

@@ -149,7 +149,7 @@ def in_alarm(host: ExecutionHost, queue: str) -> bool:
 
 def down(worker: Worker) -> bool:
     """Whether it is a stopped machine, or one that failed."""
-    return worker.state is MachineState.PENDING and worker.failure is not None
+    return worker.state is MachineState.PENDING and worker.stays_down
 
 
 def takes(notice: Interruption) -> bool:
@@ -181,7 +181,7 @@ def _on_older_host(seen: WorkerFacts) -> bool:
         return False
     if note.disabling is not None or note.fenced_at is not None or note.retired_at is not None:
         return False
-    if array is None or note.joined_at is not None or not seen.worker.exists or seen.worker.failure is not None:
+    if array is None or note.joined_at is not None or not seen.worker.exists or seen.worker.stays_down:
         return False
     since = min(seen.worker.created_at, note.first_seen)
     return seen.worker.state is MachineState.PENDING or seen.now - since < array.boot_timeout
@@ -304,7 +304,7 @@ def _joined(seen: WorkerFacts) -> bool:
 
 
 def _failed(seen: WorkerFacts) -> bool:
-    return seen.worker.failure is not None and seen.host is None
+    return (seen.worker.failure is not None or seen.worker.stopped) and seen.host is None
 
 
 def _overdue(seen: WorkerFacts) -> bool:
@@ -480,7 +480,7 @@ CONDITIONS: tuple[ConditionRow, ...] = (
         lambda seen: seen.note.joined_at,
         "It is complete, up and reports, but still disabled.",
     ),
-    ConditionRow(Condition.FAILED, _failed, _never, "Its provider says that it never comes up."),
+    ConditionRow(Condition.FAILED, _failed, _never, "Its provider says that it never comes up, or was stopped."),
     ConditionRow(Condition.OVERDUE, _overdue, _way_in_began, "It has been on its way in for `boot_timeout` or longer."),
     ConditionRow(
         Condition.IDLE,

@@ -52,7 +52,7 @@ def _end(ids: Sequence[str], context: ExecutionContext) -> dict[str, tuple[Resul
 def _noted(action: Terminate, context: ExecutionContext, seen: Seen) -> str:
     """Record a failed boot before the machine is gone; returns the sentence about it."""
     worker = seen.get(action.worker_id)
-    message = worker.message if worker is not None and worker.failure is not None else None
+    message = worker.message if worker is not None and (worker.failure is not None or worker.stopped) else None
     words = message or (_console_of(action, context) if action.failure else "")
     if action.failure and worker is not None:
         failure = LaunchFailure(worker.bucket, context.clock(), action.failure, words, worker.order_id or "")

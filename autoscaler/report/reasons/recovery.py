@@ -84,6 +84,11 @@ ROWS = {
     Code.REBALANCE_RECOMMENDED: ReasonRow("its cloud recommends replacing it, and nothing needs it"),
     Code.INTERRUPTION_WITHDRAWN: ReasonRow("its cloud has withdrawn the interruption notice"),
     Code.SHUT_ITSELF_DOWN: ReasonRow("its machine shut itself down"),
+    Code.STOPPED_FROM_OUTSIDE: ReasonRow(
+        "somebody stopped its machine from outside[: {message}]",
+        short="stopped from outside",
+        remedy="No launch failed. To take a worker away, use `drain` instead.",
+    ),
     Code.RECLAIMED: ReasonRow(
         "its cloud has reclaimed it",
         remedy="`CP_CAP_AUTOSCALE_PRICE_TYPE=on_demand` rents machines that are not taken back.",

@@ -69,11 +69,29 @@ def test_a_failed_machine_that_is_shutting_down_has_failed() -> None:
     assert (found.failure, found.ending) == ("boot", Ending.UNKNOWN)
 
 
-def test_a_stopped_machine_is_a_failed_launch_that_still_exists() -> None:
+@pytest.mark.parametrize(
+    ("code", "failure", "ending"),
+    (
+        ("Client.UserInitiatedShutdown", None, Ending.STOPPED),
+        ("Client.UserInitiatedHibernate", None, Ending.STOPPED),
+        ("Server.ScheduledStop", None, Ending.STOPPED),
+        ("Client.InstanceInitiatedShutdown", "boot", Ending.UNKNOWN),
+        ("Server.InternalError", "boot", Ending.UNKNOWN),
+        ("", "boot", Ending.UNKNOWN),
+    ),
+)
+def test_a_stopped_machine_exists_and_failed_unless_somebody_stopped_it(
+    code: str, failure: str | None, ending: Ending
+) -> None:
     """Only a person starts it again, and its disks cost money."""
-    found = listed("stopped", code="Client.UserInitiatedShutdown", message="Client.UserInitiatedShutdown: by a person")
-    assert (found.exists, found.state, found.failure) == (True, MachineState.PENDING, "boot")
-    assert "stopped" in str(found.message)
+    found = listed("stopped", code=code, message=f"{code}: as it says")
+    assert (found.exists, found.state, found.failure) == (True, MachineState.PENDING, failure)
+    assert (found.ending, "stopped" in str(found.message)) == (ending, True)
+
+
+def test_a_machine_that_ec2_says_in_prose_that_a_user_stopped_has_not_failed() -> None:
+    found = listed("stopped", transition="User initiated (2026-11-27 10:00:00 UTC)")
+    assert (found.failure, found.ending) == (None, Ending.STOPPED)
 
 
 def test_a_stopping_machine_is_not_yet_a_failed_launch() -> None:

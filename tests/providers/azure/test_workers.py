@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import requests
 
-from autoscaler.core.model.fleet import MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import Ending, MachineState, PriceType, Worker
 from autoscaler.providers.azure.provider import STATUS_AGE, AzureProvider
 from autoscaler.providers.contract import CELL
 from autoscaler.providers.interface import Refused, Unreachable
@@ -51,12 +51,23 @@ def test_terminating_a_machine_whose_provisioning_failed_leaves_nothing(plane: A
     assert not [worker for worker in provider.workers() if worker.exists]
 
 
-@pytest.mark.parametrize("power", ("stopped", "deallocated"))
-def test_a_machine_that_shut_itself_down_has_failed_and_still_exists(plane: AzurePlane, power: str) -> None:
+@pytest.mark.parametrize(
+    ("power", "failure", "ending", "words"),
+    (
+        ("stopped", "boot", Ending.UNKNOWN, "stopped, by its own system or by a call (Azure does not say which),"),
+        ("deallocated", None, Ending.STOPPED, "deallocated,"),
+        ("deallocating", None, Ending.STOPPED, "deallocating,"),
+    ),
+)
+def test_a_machine_that_is_down_exists_and_failed_unless_a_call_deallocated_it(
+    plane: AzurePlane, power: str, failure: str | None, ending: Ending, words: str
+) -> None:
     provider = rented(plane)
     (name,) = plane.region.control()["machines"]
     plane.region.control("power", name=name, power=power)
-    assert described(the_worker(provider)) == (MachineState.PENDING, "boot", f"it is {power}, and still costs money")
+    worker = the_worker(provider)
+    assert described(worker) == (MachineState.PENDING, failure, f"it is {words} and still costs money")
+    assert worker.ending is ending
 
 
 def test_a_running_machine_with_a_failed_extension_has_not_failed(plane: AzurePlane) -> None:
