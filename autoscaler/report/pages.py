@@ -6,6 +6,7 @@ Run as `python -m autoscaler.report.pages [--check] [ROOT]`. `--check` writes no
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
@@ -40,6 +41,8 @@ be done. `qalter -l` replaces all requests of a job: name all of them again.
 """
 _NOTHING = "Nothing needs to be done"
 _ASK = "Ask an administrator."
+_OR_ASK = re.compile(r", or ask an administrator[^.;]*\.$|(?<=[.;]) [Ii]f that lasts, ask an administrator\.$")
+"""What an owner reads from the word "Administrators:" that follows."""
 _AGAIN = " (name all requests again)"
 _LONG = 15
 """Words of a remedy that is not repeated, but named by the reason that has it first."""
@@ -363,6 +366,8 @@ def _remedies(of_owner: str, of_administrator: str) -> str:
     nothing = of_owner.startswith(_NOTHING)
     of_owner = _capital(of_owner.removeprefix(_NOTHING).lstrip(".: ")) if nothing else of_owner
     of_administrator = _capital(of_administrator.removeprefix("Nothing: "))
+    if of_administrator:
+        of_owner = _OR_ASK.sub(".", of_owner)
     if of_owner == _ASK and of_administrator:
         words = f"{_ASK[:-1]}: {of_administrator}"
     elif of_administrator and (of_owner or nothing):
