@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -17,15 +18,20 @@ ACTORS = {"job owner", "worker", "caller", "other local user", "network", "cloud
 THREATS, AIMS = PAGE.read_text(encoding="utf-8").partition("## Threats")[2].split("## Attackers and aims")
 
 
-def rows(text: str, first: str) -> list[list[str]]:
-    return [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in text.splitlines()
-        if line.startswith("| ") and not line.startswith(f"| {first} |")
-    ]
+def rows(text: str) -> list[list[str]]:
+    """Of each item: whose heading it stands under, what they try or are after, what stands against it, its tests."""
+    found, who = [], ""
+    for line in text.splitlines():
+        if line.startswith("**"):
+            who = line.strip("*")
+        elif who and (item := re.fullmatch(r"- (.*?) → (.*?)(?: \((`[^()]*`)\))?", line)):
+            found.append([who, item[1].strip("*"), item[2], item[3] or ""])
+        elif who and line.startswith("- "):
+            raise ValueError(f"no arrow: {line}")
+    return found
 
 
-ROWS, MATRIX = rows(THREATS, "who"), rows(AIMS, "attacker")
+ROWS, MATRIX = rows(THREATS), rows(AIMS)
 ATTACKERS = (
     *("job owner", "other local user", "submit host", "worker's job"),
     *("page's visitor", "cloud's answers", "package source"),
