@@ -77,6 +77,8 @@ objects with `name`, `since`), `load` (load average that its execd reported last
 `budgets`: objects with `owner`, `budget`, `spent` (null: not yet known), `level` (0, 50, 80 or 100), \
 `action` and `until`, \
 `failed_workers` (machines that are stopped or do not come up: objects with `worker_id`, `name`, `message`), \
+`lost_jobs` (by execution host whose machine is gone: a Reason with the jobs that are listed as running until \
+a person deletes them), \
 `refused_ends`, `keep`, `drain` (names), \
 `failures` (launches that failed in the last half hour), `backoff` (of buckets), \
 `unanswered` (orders): lists of objects, \

@@ -99,6 +99,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "failures": [_failure_part(alike) for alike in _alike(store.journal.failures(now.at - LATELY))],
         "unanswered": _unanswered(store, now.at),
         "failed_workers": _failed_workers(store),
+        "lost_jobs": _lost_jobs(store),
         "refused_ends": [
             {"worker_id": each.worker_id, "times": each.times, "last_at": _at(each.at), "message": each.message}
             for each in store.journal.refused_ends(life.worker_id for life in renting)
@@ -182,6 +183,12 @@ def _failed_workers(store: Store) -> list[dict[str, Any]]:
     return [
         {"worker_id": worker.id, "name": worker.name, "message": worker.message} for worker in seen if worker.stays_down
     ]
+
+
+def _lost_jobs(store: Store) -> dict[str, dict[str, Any]]:
+    """By execution host whose machine is gone: the jobs that are listed as running until a person deletes them."""
+    seen = store.observations.load()
+    return {} if seen is None else {host: reason_part(reason) for host, reason in sorted(seen.lost_jobs.items())}
 
 
 def status_pairs(document: Mapping[str, Any]) -> _Pairs:
@@ -309,9 +316,11 @@ def _order_pairs(document: Mapping[str, Any]) -> _Pairs:
 
 
 def _failed_worker_pairs(document: Mapping[str, Any]) -> _Pairs:
-    """Workers that did not come up, and those that their provider does not terminate."""
+    """Workers that did not come up, jobs of lost ones, and those that their provider does not terminate."""
     for worker in document["failed_workers"][:MOST_FAILURES]:
         yield "failed", f"{worker['name'] or worker['worker_id']}: {worker['message'] or 'its provider says no more'}"
+    for host, lost in list(document.get("lost_jobs", {}).items())[:MOST_FAILURES]:
+        yield "lost jobs", f"on {host}, whose machine is gone: {lost['text']}; {REASONS[Code.LOST_JOBS_STAY].remedy}"
     for end in document["refused_ends"][:MOST_FAILURES]:
         last = f"refused {_times(end['times'])}, last at {instant_of(end['last_at'])}"
         yield "not ended", f"{end['worker_id']}, {last}: {end['message']}"

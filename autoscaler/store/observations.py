@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from autoscaler.core.model.fleet import Bucket, InstanceType, Order, PriceType, Worker
 from autoscaler.core.model.memory import Backoff
-from autoscaler.core.model.reasons import Reason
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.model.request_sets import ArrayDefinition
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.instance_types import allowed_types
@@ -108,6 +108,8 @@ class LastObservation:
     region: str = ""
     subnet: str = ""
     """The place of machines in the provider's settings; '': not set."""
+    lost_jobs: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """Execution host whose machine is gone → the jobs that qmaster lists there as running until a person deletes them."""
     troubles: tuple[str, ...] = ()
     """Why the loop polls Grid Engine, or polls it less often than it is set to."""
 
@@ -138,6 +140,7 @@ def last_observation(
         withheld=plan.withheld,
         backoffs=plan.memory.backoffs,
         refused=plan.memory.stopped,
+        lost_jobs={each.name: each.reason for each in plan.workers if each.reason.code is Code.LOST_JOBS_STAY},
     )
 
 

@@ -180,7 +180,7 @@ def summary_lines(readings: Readings) -> Iterator[str]:
 
 
 def _stops(status: Document) -> Iterator[str]:
-    """Causes that keep the autoscaler from launching, or make it end."""
+    """Causes that keep the autoscaler from launching or make it end, and what a person has to decide."""
     if status["paused"]:
         yield f"PAUSED by {status['paused']['by']}"
     if status["stop"]:
@@ -191,6 +191,8 @@ def _stops(status: Document) -> Iterator[str]:
         yield f"no launches for {array}: {why}"
     for reason in status["protected"]:
         yield reason["text"]
+    for host, lost in status.get("lost_jobs", {}).items():
+        yield f"{host} is gone: {lost['text']}"
     for name in ("keep", "drain"):
         if status[name]:
             yield f"{name}: {', '.join(status[name])}"

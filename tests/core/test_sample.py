@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, QueueInstance
+from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.request_sets import Requests, RequestSet, Target
 from autoscaler.core.outcome.sample import ArraySample, Sample, Starts, merged, sample_of, starts
@@ -67,6 +68,12 @@ def running(*jobs: HostJob) -> ExecutionHost:
 )
 def test_a_worker_is_counted_by_its_stage(thing: Thing, stage: str) -> None:
     assert stages(thing) == {stage: 1}
+
+
+@pytest.mark.parametrize(("state", "count"), ((MachineState.RUNNING, 1), (MachineState.TERMINATED, 0)))
+def test_a_job_on_a_machine_that_is_gone_does_not_count_as_running(state: MachineState, count: int) -> None:
+    """qmaster lists it until a person deletes it."""
+    assert sampled(a_worker(used=1, state=state)).running == count
 
 
 def test_a_sample_has_the_plans_job_counts() -> None:

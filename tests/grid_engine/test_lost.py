@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,6 +121,40 @@ def test_a_rerunnable_job_of_a_lost_machine_is_rescheduled_and_its_host_removed(
     assert first not in witness.starts()[1:]
     assert kinds(scaling, first)[-3:] == ["disable", "reschedule", "remove"]
     assert not witness.twice()
+
+
+def test_a_job_of_a_machine_that_died_is_named_and_not_counted_as_running_until_a_person_deletes_it(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    """It may not start again, and `CP_CAP_AUTOSCALE_LOST_JOBS` is `report`: qmaster lists it for ever."""
+    scaling, witness = Autoscaling(empty_cell, QUICK), Witness(empty_cell)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
+    job = witness.submit("-r", "n")
+
+    def shown() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(scaling.command("status", "--json").stdout)["lost_jobs"]
+        return found
+
+    def running() -> float:
+        periods = json.loads(scaling.command("history", "--json", "--step", "10").stdout)["periods"]
+        return float(periods[-1]["running"]) if periods else -1.0
+
+    with scaling.running():
+        host = until(runs_on(scaling, job), 40)
+        until(witness.starts)
+        assert shown() == {}
+        until(lambda: running() > 0, 40)
+        failures.kill(machine_of(scaling, host), empty_cell.tree)
+        lost = until(shown, 40)
+        listed = scaling.running_on(job)
+        said = scaling.command("status").stdout.decode()
+        until(lambda: running() == 0, 60)
+        empty_cell.out("qdel", "-f", job)
+        until(lambda: not shown(), 40)
+        until(scaling.all_gone, 40)
+    assert ([*lost], lost[host]["facts"], listed) == ([host], {"jobs": [job]}, {host: 1})
+    assert f"lost jobs   on {host}, whose machine is gone: job {job} ended with it" in said
+    assert "`qdel -f JOB`" in said
 
 
 @pytest.mark.thorough

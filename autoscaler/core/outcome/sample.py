@@ -83,7 +83,7 @@ class Sample:
     fitting: float = 0.0
     """Counted tasks that fit on what is there or coming."""
     running: float = 0.0
-    """Jobs and tasks on any host."""
+    """Jobs and tasks on any host whose machine exists."""
     slots: float = 0.0
     """Slots of the autoscaled queues."""
     slots_used: float = 0.0
@@ -138,7 +138,7 @@ def sample_of(snapshot: Snapshot, plan: Plan, observed: ObservedWorkers, runs: R
         waiting=plan.waiting,
         counted=plan.counted,
         fitting=plan.fitting,
-        running=len(runs),
+        running=len(runs.keys() - _lost(observed)),
         slots=sum(instance.slots for instance in instances),
         slots_used=sum(instance.used for instance in instances),
         persistent=len(observed.others),
@@ -146,6 +146,12 @@ def sample_of(snapshot: Snapshot, plan: Plan, observed: ObservedWorkers, runs: R
         most_waiting=plan.waiting,
         arrays={name: ArraySample(**numbers) for name, numbers in sorted(arrays.items())},
     )
+
+
+def _lost(observed: ObservedWorkers) -> set[tuple[int, str]]:
+    """Jobs and tasks that qmaster lists as running on hosts whose machines are gone."""
+    hosts = [worker.host for worker in observed.known if worker.gone and worker.host is not None]
+    return {(job.number, job.task) for host in hosts for one in host.instances for job in one.jobs}
 
 
 def running(cluster: Cluster) -> Running:
