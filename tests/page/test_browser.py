@@ -134,7 +134,7 @@ def test_without_scripts_all_is_there_as_tables(busy: Site) -> None:
         expect(page.locator("main")).to_contain_text("Demand and supply")
         page.goto(f"{busy.url}/page/jobs")
         expect(page.locator("tbody tr")).to_have_count(2)
-        page.get_by_label("Job number, owner or project").fill("bob")
+        page.get_by_label("Job number or name, owner or project").fill("bob")
         page.get_by_role("button", name="Search").click()
         expect(page.locator("tbody tr")).to_have_count(1)
         page.goto(f"{busy.url}/page/act?verb=pause")
@@ -283,7 +283,7 @@ def test_ten_thousand_hostile_texts_stay_text_in_every_view(site: Site, browser:
         assert harmless(page) == [], path
     for text in texts[:: 100 if thorough() else 1000]:  # as a visitor's own words in a link
         page.goto(f"{site.url}/page/jobs")
-        page.get_by_label("Job number, owner or project").fill(plain(text)[:100])
+        page.get_by_label("Job number or name, owner or project").fill(plain(text)[:100])
         page.get_by_role("button", name="Search").click()
         assert harmless(page) == [], text
     assert dialogs == []
