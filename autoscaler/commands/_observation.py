@@ -10,6 +10,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -95,8 +96,10 @@ def as_running(invocation: Invocation) -> Invocation:
     return invocation.as_running
 
 
-def observe_and_plan(invocation: Invocation, record: Path | None) -> ObservedPlan:
-    """Observe once. Raises what observing or reading the record raises."""
+def observe_and_plan(invocation: Invocation, record: Path | None, *, assigns: bool = False) -> ObservedPlan:
+    """Observe once. `assigns`: the plan says what each worker of its launches is meant for. Raises what observing or
+    reading the record raises.
+    """
     from autoscaler.core.plan import plan
     from autoscaler.engine.record import read_record
 
@@ -108,6 +111,8 @@ def observe_and_plan(invocation: Invocation, record: Path | None) -> ObservedPla
     else:
         observation = observe(invocation)
         snapshot, timings, zone = observation.snapshot, dict(observation.timings), None
+    if assigns:
+        snapshot = replace(snapshot, policy=replace(snapshot.policy, assigns=True))
     decided, seconds = _timed(lambda: plan(snapshot))
     return ObservedPlan(snapshot, decided, timings | {"decide": seconds}, zone)
 

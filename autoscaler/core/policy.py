@@ -262,6 +262,8 @@ class Policy:
     """Which jobs may run on what; None: there are no rules."""
     currency: str = "USD"
     """Currency of all prices."""
+    assigns: bool = False
+    """Whether a plan says which jobs the workers that it launches are meant for: on request, as it costs placements."""
     budgets: tuple[Budget, ...] = ()
     budget_action: BudgetAction = BudgetAction.WARN
 

@@ -81,6 +81,20 @@ class BucketVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Assigned:
+    """What one worker of a launch is meant for. Grid Engine decides which job starts where."""
+
+    node_array: str
+    worker: str
+    """The instance type and the worker's number in the launch, or the name of a host that a job spreads to as well."""
+    category: str
+    """A job category, by its key."""
+    jobs: tuple[int, ...]
+    """Of this category, some of them."""
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to do, why, and what to remember."""
 
@@ -106,5 +120,7 @@ class Plan:
     """By id of each created node for which nothing is launched now: why."""
     failures: tuple[LaunchFailure, ...] = ()
     """Machines that ended before they joined, noticed for the first time. They are stored, so that each counts once."""
+    assigned: tuple[Assigned, ...] = ()
+    """If the policy asks for it (`Policy.assigns`)."""
     served: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=lambda: MappingProxyType({}))
     """By job category that this plan launches for: its jobs."""

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from autoscaler.core.actions import Action, InJson, in_json
 from autoscaler.core.model.reasons import Reason
-from autoscaler.core.snapshot import BucketVerdict, JobCategoryVerdict, Plan, Snapshot, WorkerVerdict
+from autoscaler.core.snapshot import Assigned, BucketVerdict, JobCategoryVerdict, Plan, Snapshot, WorkerVerdict
 from autoscaler.report import SCHEMA
 from autoscaler.report.sentence import sentence
 from autoscaler.report.waiting_cause import cause_part
@@ -56,6 +56,17 @@ def lazy_document(
         "job_categories": _job_parts(snapshot, plan) if by_job else map(_category_part, plan.job_categories),
         "workers": map(worker_part, plan.workers),
         "buckets": map(bucket_part, plan.buckets),
+    }
+
+
+def assignment_part(assigned: Assigned) -> dict[str, Any]:
+    """What one worker of a launch is meant for."""
+    return {
+        "node_array": assigned.node_array,
+        "worker": assigned.worker,
+        "category": assigned.category,
+        "jobs": [str(job) for job in assigned.jobs],
+        "slots": assigned.slots,
     }
 
 

@@ -34,6 +34,14 @@ class ObservedPlan:
 
         return lazy_document(self.snapshot, self.plan, self.timings, by_job=by_job, zone=self.zone)
 
+    def assignment(self) -> dict[str, Any]:
+        """What each worker of the launches is meant for, as a part of the document; empty: the plan was not asked."""
+        from autoscaler.report.document import assignment_part
+
+        if not self.snapshot.policy.assigns:
+            return {}
+        return {"assignment": [assignment_part(each) for each in self.plan.assigned]}
+
     def jobs(self) -> dict[str, Any]:
         """A row for each waiting job."""
         document = self.document(by_job=True)

@@ -137,6 +137,18 @@ class BucketPart(Part):
     reason: ReasonPart
 
 
+class AssignedPart(Part):
+    """What one worker of a launch is meant for. Grid Engine decides which job starts where."""
+
+    node_array: str
+    worker: str = Field(
+        description="The instance type and the worker's number in the launch, or a host that a job spreads to as well."
+    )
+    category: str = Field(description="Key of a job category.")
+    jobs: list[str] = Field(description="Of this category, some of them.")
+    slots: int
+
+
 class TimingsPart(Part):
     """The seconds of a pass by part; null: not measured."""
 
@@ -163,6 +175,9 @@ class PlanDocument(Part):
     fitting: int = Field(description="Counted tasks that fit on hosts that exist or are coming.")
     currency: str = Field(description="Of all prices.")
     timings: TimingsPart
+    assignment: list[AssignedPart] | None = Field(
+        default=None, description="With `--assignment` alone: what each worker of the launches is meant for."
+    )
 
 
 def json_schema() -> dict[str, Any]:

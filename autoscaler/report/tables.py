@@ -21,6 +21,7 @@ def print_plan(document: Mapping[str, Any]) -> None:
     launchable = _buckets(document["buckets"]) if document["actions"] or document["counted"] else Block()
     tables = (
         ("actions", _actions(document["actions"], document["currency"])),
+        ("what launched workers are meant for", _assignment(document.get("assignment", ()))),
         ("waiting jobs", _waiting_jobs(document["job_categories"])),
         ("workers and hosts", _workers(there)._replace(lines=_gone(gone))),
         ("what can be launched", launchable),
@@ -28,6 +29,13 @@ def print_plan(document: Mapping[str, Any]) -> None:
     notes = [f"note: {note['text']} [{note['code']}]" for note in document["notes"]]
     titled = (table._replace(title=title) if table.rows else table for title, table in tables)
     print_blocks((Block(lines=[document["sentence"]]), *titled, Block(lines=notes)))
+
+
+def _assignment(rows: Sequence[Row]) -> Block:
+    cells = [
+        (row["node_array"], row["worker"], str(row["slots"]), " ".join(row["jobs"]), row["category"]) for row in rows
+    ]
+    return Block(columns=("node array", "worker", "slots", "jobs, or some of them", "job category"), rows=cells)
 
 
 def jobs_blocks(rows: Sequence[Row], not_read: Sequence[str] = ()) -> list[Block]:

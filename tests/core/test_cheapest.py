@@ -190,3 +190,37 @@ def _least_by_solver(offers: list[tuple[float, list[float], int | None]], demand
     solver.run()
     assert solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
     return float(solver.getInfo().objective_function_value)
+
+
+# -- what each worker is meant for -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ("cost", "cpu-capacity"))
+def test_a_plan_says_what_each_worker_of_its_launches_is_meant_for_if_asked(strategy: str) -> None:
+    snapshot = with_cost(*lean_and_rich(), *ALL, strategy=strategy)
+    asked = plan(replace(snapshot, policy=replace(snapshot.policy, assigns=True)))
+    bought = {offer.type.name: offer for offer in launch_of(asked).candidates[0].offers}
+    slots: dict[str, int] = {}
+    memory: dict[str, int] = {}
+    for each in asked.assigned:
+        slots[each.worker] = slots.get(each.worker, 0) + each.slots
+        rich = each.jobs[0] >= 500
+        memory[each.worker] = memory.get(each.worker, 0) + each.slots * (14 * GIB if rich else 1500 * 1024**2)
+    workers = {f"{name} {n}" for name, offer in bought.items() for n in range(1, offer.count + 1)}
+    assert set(slots) == workers
+    assert sum(slots.values()) == 160
+    for name, offer in bought.items():
+        of_type = [worker for worker in workers if worker.startswith(f"{name} ")]
+        assert max(slots[worker] for worker in of_type) <= offer.type.vcpus
+        assert max(memory[worker] for worker in of_type) <= offer.type.memory
+
+
+def test_a_plan_that_is_not_asked_places_nothing_once_more() -> None:
+    made = plan(with_cost(*lean_and_rich(), *ALL))
+    assert made.assigned == ()
+
+
+def test_an_assignment_of_a_launch_that_is_cut_to_a_batch_has_no_other_workers() -> None:
+    snapshot = with_cost(*lean_and_rich(), *ALL, scale_up_batch=2)
+    made = plan(replace(snapshot, policy=replace(snapshot.policy, assigns=True)))
+    assert len({each.worker for each in made.assigned}) == launch_of(made).candidates[0].workers == 2

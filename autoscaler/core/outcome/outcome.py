@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -28,12 +28,15 @@ from autoscaler.core.requests.targets import unknown_arrays, unknown_types
 from autoscaler.core.scale_down.auto_stop import answers
 from autoscaler.core.scale_down.quarantine import quarantine_notes
 from autoscaler.core.scale_up.launches import Launches
-from autoscaler.core.snapshot import Plan, WorkerVerdict
+from autoscaler.core.snapshot import Assigned, Plan, WorkerVerdict
 from autoscaler.core.unsatisfiable.deadlock import DeadlockVerdicts
 from autoscaler.core.workers.failed_launches import with_recent_failures
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.step import WorkerStep
 from autoscaler.core.workers.worker_state import same_host
+
+MOST_NAMED = 4
+"""Jobs of a category that an assignment names."""
 
 
 def outcome_of(facts: Facts, decided: Decisions) -> Plan:
@@ -84,8 +87,16 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
         withheld=launches.withheld,
         failures=facts.failed,
         refused_operations=decided.operations.refused,
+        assigned=tuple(_assigned(launches, demand)),
         served=_served(launches.launches, demand),
     )
+
+
+def _assigned(launches: Launches, demand: PendingDemand) -> Iterator[Assigned]:
+    """What the workers of launches are meant for, with some of the jobs."""
+    for array, worker, at, slots in launches.assigned:
+        jobs = tuple(job for part in demand.counted[at] for job in part.jobs[:MOST_NAMED])[:MOST_NAMED]
+        yield Assigned(array, worker, category_key(demand.wanted[at].demand), jobs, slots)
 
 
 def _verdict_context(

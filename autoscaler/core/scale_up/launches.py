@@ -36,6 +36,8 @@ class Launches:
     """By queue: what is launched for its demand, or why nothing is."""
     withheld: Mapping[str, Reason] = field(default_factory=dict)
     """By id of each created node for which nothing is launched now: why."""
+    assigned: tuple[tuple[str, str, int, int], ...] = ()
+    """If the policy asks for it: node array, worker, position of a demand, slots."""
     held_back: Mapping[int, Reason] = field(default_factory=dict)
     """By position of a demand whose jobs no launch has helped: why nothing is launched for it now."""
 
@@ -87,6 +89,7 @@ def launch_all(
         notes=tuple(notes),
         by_queue={queue: reason for queue, reason in by_queue.items() if reason is not None},
         withheld=withheld,
+        assigned=tuple((array.name, *each) for array, growth in demand for each in growth.assigned),
         held_back=held_back,
     )
 

@@ -28,7 +28,7 @@ from autoscaler.core.policy import FITTING, NodeArrayPolicy, Policy
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.instance_types import not_offered
 from autoscaler.core.sizing.fitting_sizes import fitting_first
-from autoscaler.core.sizing.problem import Part, Problem, Proposal, most_of_offer, not_preferred
+from autoscaler.core.sizing.problem import Part, Problem, Proposal, most_of_offer, name_of, not_preferred
 from autoscaler.core.sizing.strategies import CPU_CAPACITY, preferred, proposals_for, strategy_of
 from autoscaler.core.snapshot import BucketVerdict
 
@@ -152,6 +152,8 @@ class ArrayLaunch:
     buckets: tuple[BucketVerdict, ...] = ()
     note: Reason | None = None
     """Why nothing is launched although something is needed."""
+    assigned: tuple[tuple[str, int, int], ...] = ()
+    """If the policy asks for it: workers (`m5.large 2`), the position of a wanted demand, and its slots there."""
 
     def besides(self, reason: Reason | None) -> ArrayLaunch:
         """The same; if nothing is launched, with this reason added to the note."""
@@ -229,7 +231,20 @@ def size_launch(
         assignment=assignment_of(shortfall.wanted, served),
         ordered_for=ordered_for(shortfall.wanted, served),
     )
-    return replace(growth, launch=launch)
+    meant = replace(chosen[0], parts=chosen[0].at_most(count))
+    return replace(growth, launch=launch, assigned=_assigned(problem, meant) if launch_context.policy.assigns else ())
+
+
+def _assigned(problem: Problem, proposal: Proposal) -> tuple[tuple[str, int, int], ...]:
+    names: dict[str, str] = {}
+    of_type: dict[str, int] = {}
+    for at, part in enumerate(proposal.parts):
+        for number in range(part.count):
+            of_type[part.offer.type.name] = of_type.get(part.offer.type.name, 0) + 1
+            names[name_of(at, number)] = f"{part.offer.type.name} {of_type[part.offer.type.name]}"
+    places = {name: place for place, name in enumerate(names)}
+    shares = sorted(problem.shares(proposal), key=lambda share: (places.get(share.host, -1), share.demand))
+    return tuple((names.get(share.host, share.host), share.demand, share.slots) for share in shares)
 
 
 def _proposed(array: NodeArrayPolicy, problem: Problem, usage: Usage, most: int) -> Sequence[Proposal]:
