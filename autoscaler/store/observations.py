@@ -109,7 +109,7 @@ class LastObservation:
     subnet: str = ""
     """The place of machines in the provider's settings; '': not set."""
     lost_jobs: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
-    """Execution host whose machine is gone → the jobs that qmaster lists there as running until a person deletes them."""
+    """Execution host whose machine is gone → the jobs that are listed there as running until a person deletes them."""
     troubles: tuple[str, ...] = ()
     """Why the loop polls Grid Engine, or polls it less often than it is set to."""
 
