@@ -29,7 +29,7 @@ from tests.core.building import (
 )
 
 SHEPHERD, DIRECTORY = "18 : shepherd returned error", "28 : changing to working directory"
-BEFORE = "1 : assumedly before job"
+BEFORE, PROLOG = "1 : assumedly before job", "8 : in prolog"
 W1_OUT = [("disable", "w1")]
 
 
@@ -167,13 +167,14 @@ def test_failures_of_one_owner_that_may_be_the_jobs_fault_are_only_reported() ->
     )
 
 
-def again(*starts: tuple[int, int]) -> tuple[JobFailure, ...]:
+def again(*starts: tuple[int, int], failed: str = BEFORE) -> tuple[JobFailure, ...]:
     """Failures right at the beginning, of these jobs and tasks in turn."""
-    return tuple(JobFailure("w1", job, NOW - 60 + n, BEFORE, "ann", task) for n, (job, task) in enumerate(starts))
+    return tuple(JobFailure("w1", job, NOW - 60 + n, failed, "ann", task) for n, (job, task) in enumerate(starts))
 
 
-def test_a_repeated_failure_of_the_same_job_before_it_starts_is_the_hosts_fault() -> None:
-    assert acts(planned(failed=again((1, 0), (2, 0), (1, 0)))) == W1_OUT
+@pytest.mark.parametrize("failed", (BEFORE, PROLOG))
+def test_a_repeated_failure_of_the_same_job_before_it_starts_is_the_hosts_fault(failed: str) -> None:
+    assert acts(planned(failed=again((1, 0), (2, 0), (1, 0), failed=failed))) == W1_OUT
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,9 @@ def test_another_owners_or_an_earlier_success_elsewhere_does_not_count(ran: JobS
     assert acts(planned(failed=failures(failed=DIRECTORY), ran=(ran,))) == []
 
 
-@pytest.mark.parametrize("failed", (failures(failed=DIRECTORY), again((1, 0), (2, 0), (1, 0))))
+@pytest.mark.parametrize(
+    "failed", (failures(failed=DIRECTORY), *(again((1, 0), (2, 0), (1, 0), failed=each) for each in (BEFORE, PROLOG)))
+)
 def test_failures_of_one_owner_prove_nothing_where_jobs_of_others_run_well(failed: tuple[JobFailure, ...]) -> None:
     elsewhere = JobSuccess("w2", "ann", NOW - 30)
     assert acts(planned(failed=failed, ran=(elsewhere, JobSuccess("w1", "bob", NOW - 600)))) == []

@@ -22,7 +22,6 @@ FAULTS: Mapping[int, Fault] = MappingProxyType(
         4: Fault.HOST,  # before writing PID: the execd's spool directory
         6: Fault.HOST,  # setting processor set
         7: Fault.HOST,  # before prolog
-        8: Fault.HOST,  # in prolog: the administrator's script, not the job's
         11: Fault.HOST,  # before job
         18: Fault.HOST,  # the shepherd returned an error
         19: Fault.HOST,  # before writing exit_status: the shepherd died
@@ -36,6 +35,9 @@ FAULTS: Mapping[int, Fault] = MappingProxyType(
         # Either the shepherd cannot be started, and the job goes back to the queue; or the host does not know the user,
         # and the job is set in error. Only the former fails again.
         1: Fault.AGAIN,  # assumedly before job
+        # The administrator's script; but unless root runs it, it has the job's environment, and the job's LD_PRELOAD or
+        # BASH_ENV may end it. The job goes back to the queue.
+        8: Fault.AGAIN,  # in prolog
         # Something that the job asked for is missing: it may be misspelt, or a mount may be missing on this host.
         9: Fault.EITHER,  # before pestart
         10: Fault.EITHER,  # in pestart: the parallel environment's script, which sees the job's environment
