@@ -2,7 +2,8 @@
 
 The qmaster says START, waits for STARTED, describes the job line by line (`PARAM pe_max 100`), says BEGIN and waits for
 the RESULT. It looks for answers every 10 ms. It sends the arguments of a job as they are, line ends included, so that a
-job may seem to say BEGIN or START itself: only a BEGIN without a further line counts.
+job may seem to say BEGIN or START itself: only a BEGIN without a further line counts. Where a pipe is full just
+behind such an argument, the qmaster pauses there, and a job is answered early. What then comes of it is left unread.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from autoscaler.core.model.cluster import UNLIMITED_SLOTS, JobRequest
 
 SILENCE = 0.002
 """Seconds without another line after which a BEGIN is the qmaster's own. It writes all lines at once."""
+LATE = 0.25
+"""The same for a START, if something came that is not of a job: the rest of one whose arguments said BEGIN."""
+REST = 1.0
+"""Seconds within which such a job goes on. The qmaster gives up after ten."""
 LONGEST = 1500
 """Most characters of a sentence: the qmaster reads lines of less than 10,000."""
 LONGEST_LINE = 1_000_000
@@ -50,12 +55,30 @@ class Conversation:
 
     def hold(self) -> None:
         """Answer until the qmaster says QUIT or hangs up. Raises OutOfStep."""
-        while (line := self._line()) not in (None, "QUIT"):
-            if line == "START":
+        early = False
+        """Whether something came since the last answer."""
+        while (line := self._line()) is not None:
+            within = LATE if early else SILENCE
+            if line == "QUIT" and not self._more(within):
+                return
+            if line == "START" and not self._more(within):
+                early = False
                 self._say("STARTED")
                 self._job()
-            elif line:
-                raise OutOfStep(line)
+                continue
+            early = True
+            if line and not (line == "BEGIN" and not self._more()):
+                self._leave_rest(line)
+
+    def _leave_rest(self, line: str) -> None:
+        """Read on to the end of a job that was answered early. It has had its answer: another one would be taken for
+        that to the next job. Raises OutOfStep if no end comes.
+        """
+        while self._more(REST):
+            following = self._line()
+            if following is None or (following == "BEGIN" and not self._more()):
+                return
+        raise OutOfStep(line)
 
     def _job(self) -> None:
         """Read one job to its end and answer."""
@@ -97,9 +120,9 @@ class Conversation:
             if not self._pending:
                 return None
 
-    def _more(self) -> bool:
-        """Whether another line follows at once."""
-        return bool(self._pending or select.select((self.incoming,), (), (), SILENCE)[0])
+    def _more(self, within: float = SILENCE) -> bool:
+        """Whether something follows within so many seconds, the end included."""
+        return bool(self._pending or select.select((self.incoming,), (), (), within)[0])
 
     def _say(self, line: str) -> None:
         data = line.encode("ascii", "replace") + b"\n"

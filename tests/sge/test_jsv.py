@@ -7,12 +7,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import sleep
 from types import MappingProxyType
 
 import pytest
 
 from autoscaler.core.model.cluster import UNLIMITED_SLOTS
-from autoscaler.sge.jsv import LONGEST, LONGEST_LINE, Conversation, OutOfStep, read_request
+from autoscaler.sge.jsv import LONGEST, LONGEST_LINE, REST, Conversation, OutOfStep, read_request
 
 WAIT = 5.0
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -130,11 +131,33 @@ def test_arguments_cannot_ask_for_slots() -> None:
     assert master.received == [{"USER": "ann"}]
 
 
+@pytest.mark.parametrize("rest", ("y", "START", "QUIT", "", "PARAM A x\nBEGIN", "BEGIN", "\n\nSTART"))
+def test_a_job_whose_arguments_say_begin_where_the_qmaster_pauses_is_answered_once(rest: str) -> None:
+    """A pipe that is full just there; else the verifier ends, and for ten seconds nobody can submit."""
+    with conversation() as master:
+        master.sends("START\n")
+        assert master.receives() == "STARTED"
+        master.sends("PARAM CMDARG0 x\nBEGIN\n")
+        assert master.receives() == "RESULT STATE ACCEPT"
+        master.sends(f"{rest}\nPARAM CMDARG1 z\n")
+        sleep(0.05)
+        master.sends("PARAM CMDARG2 x\nBEGIN\n")
+        sleep(0.05)
+        master.sends("PARAM A sge\nBEGIN\n")
+        sleep(0.05)
+        assert master.submits("PARAM A sge", "PARAM pe_name mpi") == "RESULT STATE ACCEPT"
+        assert master.submits("PARAM A sge", "PARAM pe_name smp") == "RESULT STATE ACCEPT"
+        master.sends("QUIT\n")
+    assert master.received[1:] == [{"pe_name": "mpi"}, {"pe_name": "smp"}]
+    assert master.failed == []
+
+
 def test_a_line_out_of_turn_ends_the_conversation() -> None:
     """Else each job would get the answer to the one before it."""
     with conversation() as master:
         master.submits()
         master.sends("PARAM late 1\n")
+        sleep(REST + 0.5)
     assert [str(error) for error in master.failed] == ["PARAM late 1"]
 
 
