@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from functools import cache
 
-from autoscaler.core.sizing.problem import Problem, Proposal, Strategy
+from autoscaler.core.sizing.problem import Problem, Proposal, Settled, Strategy, settled
 from autoscaler.core.sizing.strategies import CPU_CAPACITY, STRATEGIES
 from autoscaler.errors import SettingsError
 from autoscaler.extensions import Extensions
@@ -19,15 +19,17 @@ _OTHERS = Extensions(GROUP, "strategy")
 log = logging.getLogger(__name__)
 
 
-class OfOthers:
-    """A strategy that is not ours, kept from ending passes: where it raises, `cpu-capacity` decides."""
+class OfOthers(Settled):
+    """A strategy that is not ours, kept from ending passes: where it raises, or answers what is no proposal,
+    `cpu-capacity` decides.
+    """
 
     def __init__(self, name: str, propose: Strategy) -> None:
         self.name, self._propose, self._logged = name, propose, ""
 
     def __call__(self, problem: Problem) -> Sequence[Proposal]:
         try:
-            return tuple(self._propose(problem))
+            return settled(problem, tuple(self._propose(problem)))
         except Exception as error:
             words = f"{type(error).__name__}: {error}"
             if words != self._logged:

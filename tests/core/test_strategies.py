@@ -179,6 +179,15 @@ def test_where_a_strategy_of_others_raises_ours_decides(caplog: pytest.LogCaptur
     ]
 
 
+@pytest.mark.parametrize("answer", (lambda _: None, lambda problem: problem.offers), ids=("None", "offers"))
+def test_where_a_strategy_of_others_answers_no_proposals_ours_decides(
+    answer: Strategy, caplog: pytest.LogCaptureFixture
+) -> None:
+    snapshot = with_strategy(OfOthers("mine", answer), a_job(1), a_bucket(LARGE))
+    assert sets(launch_of(plan(snapshot))) == [{"m5.large": 1}]
+    assert "the strategy mine failed, so cpu-capacity decides: " in caplog.text
+
+
 # -- by name ---------------------------------------------------------------------------------------------------------
 
 

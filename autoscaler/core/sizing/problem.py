@@ -7,6 +7,7 @@ proposes (`Problem.fill`), because the next pass and Grid Engine's scheduler wil
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -208,6 +209,13 @@ class ByType:
 
     def __call__(self, problem: Problem) -> tuple[Proposal, ...]:
         return problem.alone(self.order(problem.unmet, problem.placement, problem.offers))
+
+
+class Settled(ABC):
+    """A strategy of others whose proposals are placed and capped anew already, by `settled`."""
+
+    @abstractmethod
+    def __call__(self, problem: Problem) -> Sequence[Proposal]: ...
 
 
 def reason_of(why: str) -> Reason:

@@ -11,7 +11,7 @@ from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import COST, NodeArrayPolicy
 from autoscaler.core.sizing import cpu_capacity, naive_cpu_capacity
 from autoscaler.core.sizing.cheapest.cheapest import propose
-from autoscaler.core.sizing.problem import ByType, Problem, Proposal, Strategy, settled
+from autoscaler.core.sizing.problem import ByType, Problem, Proposal, Settled, Strategy, settled
 
 CPU_CAPACITY, NAIVE_CPU_CAPACITY = ByType(cpu_capacity.order), ByType(naive_cpu_capacity.order)
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
@@ -54,7 +54,7 @@ def strategy_of(array: NodeArrayPolicy) -> Strategy:
 def proposals_for(strategy: Strategy, problem: Problem) -> tuple[Proposal, ...]:
     """What a strategy proposes. What one that is not ours proposes is placed and capped anew."""
     proposals = tuple(strategy(problem))
-    return proposals if isinstance(strategy, ByType) or strategy is propose else settled(problem, proposals)
+    return proposals if isinstance(strategy, ByType | Settled) or strategy is propose else settled(problem, proposals)
 
 
 def preferred(array: NodeArrayPolicy, problem: Problem) -> tuple[LaunchOffer, ...]:
