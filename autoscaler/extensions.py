@@ -38,7 +38,7 @@ class Extensions:
             meant = f"did you mean {close[0]}? " if close else ""
             raise SettingsError(
                 f"there is no {self.what} {name!r}: {meant}Known are {', '.join(points) or 'none'}; "
-                "write package.module:Class for one without an entry point"
+                "write package.module:NAME for one without an entry point"
             )
         return self._loaded(points[name])
 
@@ -57,11 +57,16 @@ class Extensions:
     def _imported(self, path: str) -> object:
         module, _, attribute = path.partition(":")
         if not module or not attribute:
-            raise SettingsError(f"{path!r} is not an import path: write package.module:Class")
+            raise SettingsError(f"{path!r} is not an import path: write package.module:NAME")
         try:
             found: object = importlib.import_module(module)
+        except ImportError as error:
+            missing = error.name is not None and f"{module}.".startswith(f"{error.name}.")
+            remedy = "put the whole path of its directory on PYTHONPATH" if missing else "install what it needs"
+            raise SettingsError(f"the {self.what} {path} cannot be imported: {error}; {remedy}") from error
+        try:
             for part in attribute.split("."):
                 found = getattr(found, part)
-        except (ImportError, AttributeError) as error:
-            raise SettingsError(f"the {self.what} {path} cannot be imported: {error}; is it on PYTHONPATH?") from error
+        except AttributeError as error:
+            raise SettingsError(f"the {self.what} {path} cannot be imported: {error}") from error
         return found

@@ -19,6 +19,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: sample-of-others\nVersion: 1\n")
     (metadata / "entry_points.txt").write_text("[sample.group]\nwhole = json:JSONDecoder\nbroken = no.such.module:X\n")
+    (tmp_path / "needing.py").write_text("import not_here\n")
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -40,7 +41,12 @@ def test_an_extension_is_found_by_name_or_import_path(name: str) -> None:
     (
         ("hole", r"there is no sample 'hole': did you mean whole\? Known are broken, whole; write package"),
         ("broken", r"the sample broken \(no\.such\.module:X\) cannot be imported: .*; install sample\[broken\]"),
-        ("json:Nothing", r"the sample json:Nothing cannot be imported: .*; is it on PYTHONPATH\?"),
+        (
+            "no.such:X",
+            r"the sample no\.such:X cannot be imported: .*; put the whole path of its directory on PYTHONPATH",
+        ),
+        ("needing:X", r"the sample needing:X cannot be imported: No module named 'not_here'; install what it needs"),
+        ("json:Nothing", r"the sample json:Nothing cannot be imported: module 'json' has no attribute 'Nothing'$"),
         ("json:", "'json:' is not an import path"),
     ),
 )
