@@ -68,6 +68,7 @@ from autoscaler.settings import Settings, master_type_problem
 from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.settings.loading import PROFILES_ENV
 from autoscaler.settings.policies import array_name
+from autoscaler.settings.reloading import only_with_restart
 from autoscaler.settings.sharing import given
 from autoscaler.sge.admin import Administrator
 from autoscaler.sge.batches import Batches
@@ -86,12 +87,6 @@ from autoscaler.strict_modes import exposure, owner_name
 from autoscaler.worker_configuration import of_node_array, order_key, write
 
 log = logging.getLogger("autoscaler.run")
-_FOR_LIFE = (
-    *("provider", "work_directory", "tag", "dry_run", "notify_owner"),
-    *("policies", "policies_deadline", "auto_stop", "socket", "socket_group"),
-    *("http", "http_passwords", "http_certificate", "http_key", "http_cluster", "munge"),
-)
-"""Settings that change only with a restart."""
 OWN_PATIENCE = 2
 """Boot timeouts that a machine waits to be enrolled before it ends itself. The autoscaler must give it up before: only
 then it counts as failed.
@@ -492,8 +487,7 @@ def _reload(
             group=settings.process.trusted_group,
         )
         policy = settings.policy(master=invocation.cell.master, currency=invocation.currency())
-        fixed = [name for name in _FOR_LIFE if _differs(name, settings, invocation)]
-        if fixed:
+        if fixed := only_with_restart(invocation.settings.process, settings.process):
             log.warning("these settings change only with a restart: %s", ", ".join(fixed))
         configure_log(settings.process, invocation.environ, as_json=json_log or None)
         if run_log is not None:
@@ -507,7 +501,3 @@ def _reload(
         return policy, settings.process.polling_delay
 
     return reload
-
-
-def _differs(name: str, settings: Settings, invocation: Invocation) -> bool:
-    return bool(getattr(settings.process, name) != getattr(invocation.settings.process, name))

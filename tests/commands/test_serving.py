@@ -182,14 +182,18 @@ def test_a_dry_run_ignores_requests_that_plan_shows(invocation: Invocation) -> N
     assert sets == [0, 1]
 
 
-def test_a_reload_returns_the_new_policy(invocation: Invocation) -> None:
+def test_a_reload_returns_the_new_policy_and_names_what_needs_a_restart(
+    invocation: Invocation, caplog: pytest.LogCaptureFixture
+) -> None:
     environ = dict(invocation.environ)
     with serving(Invocation(environ)) as loop:
         environ["CP_CAP_AUTOSCALE_WORKERS"] = "7"
         environ["CP_CAP_AUTOSCALE_POLLING_DELAY"] = "5"
+        environ["CP_CAP_AUTOSCALE_LEASE"] = "600"
         assert loop.reload is not None
         policy, poll = loop.reload()
     assert (policy.node_arrays[0].limits.max_workers, poll) == (7, 5.0)
+    assert "these settings change only with a restart: CP_CAP_AUTOSCALE_LEASE" in caplog.messages
 
 
 def test_the_service_unit_uses_systemd_notification() -> None:
