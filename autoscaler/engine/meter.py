@@ -25,7 +25,6 @@ from autoscaler.errors import NotObservable, ProviderNotObservable, StateNotKept
 from autoscaler.report.metrics import BY_NAME
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.measures import Labels, Measures, MeasureTable
-from autoscaler.store.samples import HELD
 
 WHOLE, GRID_ENGINE, PROVIDER, STATE, DEFECT = (
     "whole",
@@ -86,12 +85,10 @@ class Meter(PassListener):
         with self._lock:
             self._commands.append((name if name in PROGRAMS else OTHER, seconds, answered))
 
-    def sampled(self, sample: Sample, begun: Starts) -> None:
-        """The sample of a pass, and what began since the one before."""
-        last, self._sample = self._sample, sample
-        if last is not None and sample.at > last.at:
-            hours = min(sample.at - last.at, HELD) / 3600
-            self._measures.count("price_total", by=last.price_per_hour * hours)
+    def sampled(self, sample: Sample, begun: Starts, cost: float) -> None:
+        """The sample of a pass, and what began and what machines cost since the one before."""
+        self._sample = sample
+        self._measures.count("price_total", by=cost)
         self._measures.count("started_tasks_total", by=float(begun.count))
         self._observe("task_wait_seconds", begun.able)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from autoscaler.core.model.cluster import Cluster
-from autoscaler.core.outcome.sample import Running, Sample, Starts, running, sample_of, starts
+from autoscaler.core.outcome.sample import Running, Sample, Starts, arrived, running, sample_of, starts
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.engine.pass_listener import Pass, PassListener
-from autoscaler.store.samples import SampleTable
+from autoscaler.store.samples import HELD, SampleTable
 
 
 @dataclass(slots=True)
@@ -23,8 +23,8 @@ class Monitor(PassListener):
     in_dry_run = True
 
     table: SampleTable
-    on_sample: Callable[[Sample, Starts], None] | None = None
-    """Called with each sample, and with the jobs that began since the one before."""
+    on_sample: Callable[[Sample, Starts, float], None] | None = None
+    """Called with each sample, the jobs that began since the one before, and what machines cost since then."""
     _last: _LastPass | None = None
 
     def keep(self, done: Pass) -> None:
@@ -34,19 +34,17 @@ class Monitor(PassListener):
         """Add the state since the last observation. `observed`: the states of the snapshot's workers. Raises
         StateNotKept.
         """
-        last, runs, begun = self._last, running(snapshot.cluster), Starts()
+        last, runs, begun, cost = self._last, running(snapshot.cluster), Starts(), 0.0
         if last is not None:
             begun = starts(last.cluster, last.sample.at, last.runs, runs, last.able_since)
-            self.table.add(last.sample, snapshot.now, begun)
-        elif (before := self.table.last()) is not None:
-            self.table.add(before, snapshot.now)
-            if self.on_sample is not None:
-                self.on_sample(before, Starts())
+        before = self.table.last() if last is None else last.sample
+        if before is not None:
+            cost = self.table.add(arrived(before, snapshot, min(snapshot.now, before.at + HELD)), snapshot.now, begun)
         sample = sample_of(snapshot, plan, observed, runs)
         self._last = _LastPass(sample, snapshot.cluster, runs, plan.memory.able_since)
         self.table.keep_last(sample)
         if self.on_sample is not None:
-            self.on_sample(sample, begun)
+            self.on_sample(sample, begun, cost)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,11 +77,13 @@ _ADD_ARRAY = _upsert("array_samples", ("resolution", "at", "node_array"), ARRAY_
 class SampleTable(Table):
     """The tables above."""
 
-    def add(self, sample: Sample, until: float, starts: Starts = NONE) -> None:
-        """`sample` held until this time, in which these jobs had begun. A clock that was set back adds nothing."""
+    def add(self, sample: Sample, until: float, starts: Starts = NONE) -> float:
+        """`sample` held until this time, in which these jobs had begun; what its machines cost. A clock that was set
+        back adds nothing.
+        """
         until = min(until, sample.at + HELD)
         if until <= sample.at:
-            return
+            return 0.0
         rows: list[tuple[float, ...]] = []
         array_rows: list[tuple[float | str, ...]] = []
         for resolution in RESOLUTIONS:
@@ -100,6 +102,7 @@ class SampleTable(Table):
             self._database.execute_many(_ADD, rows)
             if array_rows:
                 self._database.execute_many(_ADD_ARRAY, array_rows)
+        return sample.price_per_hour * (until - sample.at) / 3600
 
     def keep_last(self, sample: Sample) -> None:
         """The state that holds from now on, also for a process that goes on with it."""

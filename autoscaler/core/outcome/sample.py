@@ -8,7 +8,7 @@ times the observed hours they give totals: `price_per_hour` becomes a cost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 
 from autoscaler.core.capacity.supply import price_of
@@ -146,6 +146,26 @@ def sample_of(snapshot: Snapshot, plan: Plan, observed: ObservedWorkers, runs: R
         most_waiting=plan.waiting,
         arrays={name: ArraySample(**numbers) for name, numbers in sorted(arrays.items())},
     )
+
+
+def arrived(last: Sample, snapshot: Snapshot, until: float) -> Sample:
+    """The last sample with the cost of machines that came after it, so that its price by the hour is the mean until
+    then. `snapshot`: the next observation, with the memory that the last one left.
+
+    A machine costs from its creation, and shows in a listing some seconds later or, if no pass followed, minutes.
+    """
+    seconds, arrays = until - last.at, dict(last.arrays)
+    for worker in snapshot.fleet.workers if seconds > 0 else ():
+        if worker.id in snapshot.memory.workers:
+            continue
+        price = _price(worker, snapshot)
+        began = max(worker.created_at, last.at - seconds)  # a clock or a listing may be far off
+        if price is None or began >= until:
+            continue
+        array = arrays.get(worker.node_array, ArraySample())
+        cost = array.price_per_hour + price * (until - began) / seconds
+        arrays[worker.node_array] = replace(array, price_per_hour=cost)
+    return replace(last, arrays=arrays)
 
 
 def _lost(observed: ObservedWorkers) -> set[tuple[int, str]]:
