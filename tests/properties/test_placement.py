@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.offered_host import Host
+from autoscaler.core.packing.balanced import WAYS, Way
 from autoscaler.core.placement import placed, placement
 from autoscaler.core.placement.placement import OpenPlacement, place
 
@@ -56,6 +58,29 @@ def test_a_placement_is_possible_by_brute_force(
     placed = place(wanted, as_hosts(parts)).placed
     tasks = [demand for (demand, _), count in zip(wanted, placed, strict=True) for _ in range(count)]
     assert fits([[slots, memory, empty] for slots, memory, empty in parts], tasks)
+
+
+@given(demand_lists(spread=True), st.lists(host, max_size=3), st.sampled_from(WAYS), st.integers(0, 3))
+def test_a_placement_in_balance_is_possible_by_brute_force(
+    wanted: list[tuple[Demand, int]], parts: list[tuple[int, int, bool]], way: Way, dear: int
+) -> None:
+    hosts = [replace(each, price=1.0 + (at == dear)) for at, each in enumerate(as_hosts(parts))]
+    found = OpenPlacement(hosts)._in_balance(tuple(wanted), way)
+    if found is not None:
+        assert all(0 <= done <= count for (_, count), done in zip(wanted, found.placed, strict=True))
+        tasks = [demand for (demand, _), count in zip(wanted, found.placed, strict=True) for _ in range(count)]
+        assert fits([[slots, memory, empty] for slots, memory, empty in parts], tasks)
+
+
+@given(demand_lists(spread=True), st.lists(host, max_size=3))
+def test_hosts_with_a_price_take_no_less_than_without(
+    wanted: list[tuple[Demand, int]], parts: list[tuple[int, int, bool]]
+) -> None:
+    """All tasks, if all fit by hardness; the trace tells the same."""
+    hosts = as_hosts(parts)
+    plain, priced = place(wanted, hosts), [replace(each, price=1.0) for each in hosts]
+    assert place(wanted, priced).complete or not plain.complete
+    assert OpenPlacement(priced).trace(wanted)[0] == place(wanted, priced)
 
 
 @given(demand_lists(spread=False), st.lists(host, max_size=4), host)
