@@ -169,6 +169,7 @@ def worker_from(run: Run, kind: InstanceType, *, ready: bool) -> Worker:
         order_id=run.mark(ORDER),
         group_id=run.mark(GROUP),
         ready=ready,
+        taken_over=run.cell is not None and run.mark(ORDER) is None,  # each launch of ours has an order
         message=message_of(run),
         ending=ending_of(run),
         failure=failure_of(run),

@@ -303,6 +303,20 @@ def test_after_a_store_loss_a_disabled_self_enrolled_worker_is_not_enabled(
     assert "enable" not in [action.kind for action in (*made.actions, *later.actions)]
 
 
+@pytest.mark.parametrize(
+    ("jobs", "expected"),
+    (
+        pytest.param(0, ("enable", Code.JOINED), id="empty"),
+        pytest.param(1, ("keep", Code.DISABLED_BY_HAND), id="busy"),
+    ),
+)
+def test_a_disabled_worker_that_is_taken_over_joins_unless_it_has_jobs(jobs: int, expected: tuple[str, Code]) -> None:
+    """The autoscaler before ours ended between the set-up of the worker and its own enabling of it."""
+    host = a_host("w1", states="d", used=jobs, consumables=COMPLETE.consumables)
+    made = plan(a_snapshot(self_enrolled(host, taken_over=True), Memory(), enrols_itself=True))
+    assert verdict_and_code(made, "w1") == expected
+
+
 def test_after_a_store_loss_a_silent_disabled_self_enrolled_worker_is_not_enabled_later() -> None:
     silent = a_host("w1", states="du", heard=False, consumables=COMPLETE.consumables)
     made = plan(a_snapshot(self_enrolled(silent), Memory(), enrols_itself=True))

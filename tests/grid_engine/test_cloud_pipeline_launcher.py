@@ -408,6 +408,26 @@ def test_an_install_ends_the_giving_back_of_an_uninstall_while_a_job_runs(
     assert still
 
 
+def test_a_worker_that_the_platforms_own_autoscaler_did_not_enable_any_more_is_used(
+    empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
+) -> None:
+    """The change-over ended that between the set-up of the worker, which leaves it disabled, and its own enabling."""
+    launcher = launcher_of(empty_cell, cloud, {**QUICK, "CP_CAP_AUTOSCALE_WORKERS": "1"})
+    show_on_failure["logs"] = launcher.shown
+    scaling, gate = Autoscaling(empty_cell), Gate(empty_cell)
+    theirs = launched_by_platform(empty_cell, cloud, launcher)
+    until(lambda: any("d" in each.states for each in scaling.instances().values()), 30, "it did not enrol itself")
+    job = gate.submit("-q", "main.q")
+    with launcher.launched():
+        until(lambda: scaling.running_on(job), 40, "it stays disabled")
+        runs = billable(empty_cell, cloud)
+        gate.open()
+        until(lambda: scaling.ended_well(job), 30, "the job did not end well")
+        until(lambda: billable(empty_cell, cloud) == [], 40, "their worker is leaked")
+
+    assert runs == [theirs]
+
+
 def launched_by_platform(cell: Cell, cloud: PlayedCloud, launcher: Launcher) -> str:
     """The run of a worker as the platform's own autoscaler launches it (pipeline/hpc/autoscaler.py)."""
     environment = launcher.environment

@@ -241,8 +241,8 @@ def test_they_are_taken_over_where_the_platforms_launcher_starts_us(
     others = [theirs(plane, "other.q"), theirs(plane, SGE_AUTOSCALER_CELL="somebody"), theirs(plane, cluster_role="x")]
     provider = plane.connect("cell", **TAKES)
     with caplog.at_level("INFO"):
-        found = [(worker.id, worker.node_array) for worker in (*provider.workers(), *provider.workers())]
-    assert found == [(run, "execute")] * 2
+        found = [(one.id, one.node_array, one.taken_over) for one in (*provider.workers(), *provider.workers())]
+    assert found == [(run, "execute", True)] * 2
     said = [record.message for record in caplog.records if "own autoscaler" in record.message]
     assert said == [f"run {run} (pipeline-{run}) of the platform's own autoscaler is a worker of execute from now on"]
     provider.terminate([run])

@@ -126,6 +126,8 @@ class Worker:
     group_id: str | None = None
     ready: bool = True
     """For providers whose workers enrol themselves: whether the machine says that its set-up is done."""
+    taken_over: bool = False
+    """Whether another autoscaler launched it, whose place ours took."""
     message: str | None = None
     """The provider's last word on it (`Insufficient instance capacity.`)."""
     ending: Ending = Ending.UNKNOWN

@@ -252,8 +252,14 @@ class _Observation:
         return half or bool(self.still_missing(worker, host, note, array))
 
     def maybe_disabled_by_person(self, worker: Worker, host: ExecutionHost, array: NodeArrayPolicy | None) -> bool:
-        """Whether a person may have disabled a complete worker: the first pass with an empty store cannot know."""
+        """Whether a person may have disabled a complete worker: the first pass with an empty store cannot know.
+
+        An empty worker of the autoscaler whose place ours took has yet to join: its image disables it, that one enables
+        it, and would end it as idle even if a person had disabled it.
+        """
         if self.memory.passes or self.memory.workers or not (worker.ready and disabled(host)):
+            return False
+        if worker.taken_over and not host.busy:
             return False
         return array is None or not missing_values(worker, host, array, self.cluster.complexes, tried=False)
 
