@@ -16,6 +16,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 
 from autoscaler import audit
@@ -52,6 +53,8 @@ from autoscaler.supervised import supervised
 log = logging.getLogger("autoscaler.run")
 NONE_LEFT = "it has no worker"
 CAP = "CP_CAP_"
+SCRIPTS = "CP_CAP_SCRIPTS_DIR"
+"""The launcher's folder of profiles."""
 """Begins the names of settings."""
 OF_LOG = frozenset(("CP_CAP_AUTOSCALE_LOGDIR", "CP_CAP_AUTOSCALE_TASK"))
 LOOK_EVERY = 0.5
@@ -97,8 +100,8 @@ class OwnQueue:
         """Of which settings of the whole cell this queue has not the value that holds, as far as queues are served."""
         with contextlib.suppress(AutoscalerError, OSError):
             register = QueueRegister.of(self.invocation.cell, lock_directory())
-            others = [Profile(each.queue, each.settings) for each in register.processes() if each.queue != self.name]
-            profiles = [*others, self.profile]
+            others = profiles_of(register.processes(), register, self.environ)
+            profiles = [*(each for each in others if each.queue != self.name), self.profile]
             found = differing_profiles(profiles, numbered(profiles, register.numbers()))
             return [sentence for queue, sentence in found if queue == self.name]
         return []
@@ -138,6 +141,15 @@ class OwnQueue:
         run_log.addFilter(lambda record: getattr(record, "queue", None) in (None, self.name))
         run_log.attach(level)
         return run_log
+
+
+def profiles_of(served: Sequence[QueueProcess], register: QueueRegister, environ: Mapping[str, str]) -> list[Profile]:
+    """Those of the queues that are served, and those of queues whose process is away."""
+    away, there = register.away(Path(environ.get(SCRIPTS) or "/common/cap_scripts")), {each.queue for each in served}
+    return [
+        *(Profile(each.queue, each.settings) for each in served),
+        *(Profile(each.queue, each.settings, away=True) for each in away if each.queue not in there),
+    ]
 
 
 def _suffixed(environ: Mapping[str, str]) -> dict[str, str]:
@@ -272,8 +284,10 @@ class QueueServing:
         leaving = self.register.leaving()
         there = {each.queue for each in processes}
         left = sorted((*processes, *(each for each in leaving if each.queue not in there)), key=lambda each: each.since)
+        with_away = True
         while True:
-            profiles = [Profile(each.queue, each.settings) for each in left]
+            found = profiles_of(left, self.register, self.own.environ)
+            profiles = [each for each in found if with_away or not each.away]
             numbers = numbered(profiles, self.register.numbers())
             environ = composed(self.own.environ, profiles, numbers)
             if leaving:
@@ -282,6 +296,10 @@ class QueueServing:
             try:
                 invocation.settings  # noqa: B018 - read here, so that an error shows which queue does not go with others
             except SettingsError as error:
+                if any(each.away for each in profiles):  # an earlier version may have left them
+                    log.error("settings of queues whose process is away do not hold: %s", error)  # noqa: TRY400
+                    with_away = False
+                    continue
                 if len(left) == 1:
                     raise
                 log.error("queue %s is left out: %s", left[-1].queue, error, extra={"queue": left[-1].queue})  # noqa: TRY400
@@ -294,10 +312,12 @@ class QueueServing:
         """In the log of each queue that has not the value that holds; in all of them, where another queue than the
         launcher's first has the settings of the whole cell.
         """
-        profiles = [Profile(each.queue, each.settings) for each in served]
+        profiles = profiles_of(served, self.register, self.own.environ)
         numbers = numbered(profiles, self.register.numbers())
         first, is_first = first_queue(profiles, numbers)
-        if not is_first:
+        if any(each.away for each in profiles if each.queue == first):
+            log.info("settings of the whole cell stay those of queue %s, whose process is away", first)
+        elif not is_first:
             log.info("settings of the whole cell are those of queue %s: no process serves the first queue", first)
         for queue, sentence in differing_profiles(profiles, numbers):
             log.warning(sentence, extra={"queue": queue})

@@ -85,10 +85,14 @@ def _register(invocation: Invocation) -> QueueRegister:
 
 def _settings_of(invocation: Invocation, processes: Sequence[QueueProcess]) -> str | None:
     """The queue whose settings of the whole cell hold."""
-    from autoscaler.settings.queue_profiles import Profile, first_queue, numbered
+    from autoscaler.commands._queue_process import profiles_of
+    from autoscaler.settings.queue_profiles import first_queue, numbered
 
-    profiles = [Profile(each.queue, each.settings) for each in processes]
-    return first_queue(profiles, numbered(profiles, _register(invocation).numbers()))[0] if profiles else None
+    if not processes:
+        return None
+    register = _register(invocation)
+    profiles = profiles_of(processes, register, invocation.environ)
+    return first_queue(profiles, numbered(profiles, register.numbers()))[0]
 
 
 def _processes(invocation: Invocation) -> tuple[Sequence[QueueProcess], str | None]:

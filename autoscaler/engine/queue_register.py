@@ -87,6 +87,12 @@ class QueueRegister:
         found = (_read(lock.with_suffix(".json")) for lock in sorted(self.directory.glob("*.lock")))
         return tuple(process for process in found if process is not None)
 
+    def away(self, profiles: Path) -> tuple[QueueProcess, ...]:
+        """Of each queue without a process the last one, as long as the launcher has its profile in this folder."""
+        there, known = {each.queue for each in self.processes()}, profiles.is_dir()
+        gone = [each for each in self.last() if each.queue not in there]
+        return tuple(each for each in gone if not known or (profiles / f"sge_profile_{each.queue}_queue.sh").exists())
+
     def numbers(self) -> dict[str, str]:
         """The suffix of each queue that was ever served here."""
         try:

@@ -51,6 +51,10 @@ class Profile:
 
     queue: str
     settings: Mapping[str, str]
+    away: bool = False
+    """Its process has ended and may come back, as while `sge configure` verifies. Meanwhile the queue is not served,
+    and its settings of the whole cell still hold.
+    """
 
 
 def own_profile(environ: Mapping[str, str]) -> dict[str, str]:
@@ -67,15 +71,15 @@ def composed(environ: Mapping[str, str], profiles: Sequence[Profile], numbers: M
     """The environment of the one that decides for the cell. `environ`: its own, for secrets and for what is no setting
     of a queue; `numbers`: the suffix of each queue.
     """
-    first = _first(profiles, numbers)
+    first, present = _first(profiles, numbers), [each for each in profiles if not each.away]
     kept = {name: value for name, value in environ.items() if not name.startswith(_PREFIX) or is_secret(name)}
     result = kept | {name: text for name, text in first.settings.items() if _of_cell(name)}
     result |= {PROFILES_ENV: "true", PROVIDER_ENV: first.settings.get(PROVIDER_ENV, CLOUD_PIPELINE)}
     result |= {name: found[0] for name in LEAST if (found := _least(name, profiles))}
     result[AUTOSCALE] = "true"
-    if all(numbers[each.queue] for each in profiles):
+    if all(numbers[each.queue] for each in present):
         result[DISABLE_DEFAULT] = "true"
-    for profile in profiles:
+    for profile in present:
         end = f"_{numbers[profile.queue]}" if numbers[profile.queue] else ""
         own = own_profile(profile.settings)
         result |= {f"{name}{end}": text for name, text in own.items() if name in _OF_QUEUE}
@@ -87,28 +91,28 @@ def composed(environ: Mapping[str, str], profiles: Sequence[Profile], numbers: M
             # Without this, the provider would take that of the first queue.
             result.setdefault(f"{COMMAND}{end}", QueueSettings.model_fields["command_template"].default)
     if result[PROVIDER_ENV] == CLOUD_PIPELINE:
-        result[TAKE_OVER] = ",".join(f"{each.queue}={array_name(numbers[each.queue])}" for each in profiles)
-    if delays := [text for each in profiles if (text := each.settings.get(POLL))]:
+        result[TAKE_OVER] = ",".join(f"{each.queue}={array_name(numbers[each.queue])}" for each in present)
+    if delays := [text for each in present if (text := each.settings.get(POLL))]:
         result[POLL] = min(delays, key=_number)
-    loud = [each.settings.get(VERBOSE) for each in profiles]
+    loud = [each.settings.get(VERBOSE) for each in present]
     result[VERBOSE] = next(filter(None, map(_unread, loud)), str(any(map(is_true, loud))).lower())
     return result
 
 
 def differing_profiles(profiles: Sequence[Profile], numbers: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     """A queue and a sentence, for each setting of the whole cell of which that queue has not the value that holds."""
-    first = _first(profiles, numbers)
+    first, away = _first(profiles, numbers), {each.queue for each in profiles if each.away}
     for name in sorted({name for profile in profiles for name in profile.settings}):
         if name not in _OF_PROCESS or not _of_cell(name) or name in _OF_LOG:
             continue
         there, queue = first.settings.get(name, ""), first.queue
-        why = f"as queue {queue} has it"
+        least = ""
         if name in LEAST and (found := _least(name, profiles)):
-            there, queue = found
-            why = f"as queue {queue} has it, the least of all"
+            (there, queue), least = found, ", the least of all"
+        why = f"as queue {queue}{', whose process is away,' if queue in away else ''} has it{least}"
         for profile in profiles:
             here = profile.settings.get(name, "")
-            if profile.queue != queue and here != there:
+            if profile.queue != queue and here != there and profile.queue not in away:
                 yield (
                     profile.queue,
                     f"{name} holds for the whole cell: {there or 'not set'}, {why}; "

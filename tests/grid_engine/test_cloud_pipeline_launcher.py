@@ -504,10 +504,13 @@ FRONT = {
 """A first queue with a name and a host group of its own, the last one of the alphabet."""
 
 
+STAY_THOSE = "settings of the whole cell stay those of queue z-front.q, whose process is away"
+
+
 def test_a_cap_of_the_whole_cell_of_a_first_queue_that_was_renamed_holds_for_all_queues(
     empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
 ) -> None:
-    launcher = launcher_of(empty_cell, cloud, {**QUICK, **SECOND, **FRONT})
+    launcher = launcher_of(empty_cell, cloud, {**QUICK, **SECOND, **FRONT, "CP_CAP_AUTOSCALE_WORKERS_1": "3"})
     show_on_failure["logs"] = launcher.shown
     launcher.edit("z-front.q", CP_CAP_AUTOSCALE_TOTAL_WORKERS="1")
     queues = ("z-front.q", "c5.large.q")
@@ -519,6 +522,11 @@ def test_a_cap_of_the_whole_cell_of_a_first_queue_that_was_renamed_holds_for_all
         until(lambda: "total_workers (1)" in explained(launcher, second), 30, "the cap does not hold for the other")
         status = launcher.command("platform", "status").stdout.decode()
         arrays = {one.name: one.node_array for one in launcher.lifetimes()}
+        kill(*launcher.pids("z-front.q"))
+        until(lambda: STAY_THOSE in launcher.log_text("c5.large.q"), 30, "the other does not go on")
+        passes = launcher.log_text("c5.large.q").count("capped by total_workers (1)")
+        until(lambda: launcher.log_text("c5.large.q").count("capped by total_workers (1)") > passes, 30, "not capped")
+        launcher.start("z-front.q")
         for gate in gates.values():
             gate.open()
         until(lambda: scaling.ended_well(first) and scaling.ended_well(second), 90, "a job did not end well")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -160,6 +161,19 @@ def test_the_least_limit_of_the_whole_cell_holds_whichever_queue_has_it(name: st
     assert (
         said == f"{name} holds for the whole cell: 9, as queue c5.large.q has it, the least of all; queue main.q has 10"
     )
+
+
+def test_what_a_queue_says_of_the_whole_cell_holds_while_its_process_is_away() -> None:
+    """As while `sge configure` verifies its profile, or after a kill: otherwise a cap would be lifted meanwhile."""
+    name = "CP_CAP_AUTOSCALE_TOTAL_WORKERS"
+    first = replace(profile(MAIN, {name: "1", "CP_CAP_AUTOSCALE_JOB_OWNER": "project"}), away=True)
+    profiles = profile(SECOND, {name: "5"}), first
+    settings = load_settings(composed(CONTAINER, profiles, numbered(profiles, {})))
+    assert (settings.process.total_workers, settings.process.job_owner) == (1, "project")
+    assert [queue.queue for queue in settings.queues.values()] == ["c5.large.q"], "it is not served"
+    said = dict(differing_profiles(profiles, numbered(profiles, {})))
+    assert said.keys() == {"c5.large.q"}
+    assert "as queue main.q, whose process is away, has it" in said["c5.large.q"]
 
 
 def test_a_limit_of_the_whole_cell_that_is_no_number_is_refused_and_not_passed_over() -> None:
