@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import Field, fields, replace
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from autoscaler.core import plan as planning
 from autoscaler.core.actions import Action, Disable, Enable, Enrol, Remove, Terminate
 from autoscaler.core.model.fleet import FailureKind, MachineState
-from autoscaler.core.model.memory import Disabling, Memory
+from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.transitions import SHOWN, TABLES, steps
@@ -25,10 +25,12 @@ from autoscaler.core.workers.phases import (
     Condition,
     Phase,
     WorkerFacts,
+    conditions_of,
     phase_of,
 )
+from autoscaler.core.workers.settled import settled
 from autoscaler.core.workers.step import Rule, WorkerStep, always
-from tests.core.building import NOW
+from tests.core.building import NOW, a_snapshot, a_worker
 from tests.core.transition_rows import by_its_row, described, observed_in, steps_of
 from tests.core.worker_observations import (
     AGES,
@@ -328,6 +330,21 @@ def test_only_a_row_with_an_action_leads_to_another_phase() -> None:
     assert [
         row.when for row in ROWS if row.action is None and (row.to is not None or (row.reasons and not row.way_out))
     ] == []
+
+
+def a_moment(field: Field[Any]) -> bool:
+    return field.type == "float | None" and field.name != "price_per_hour"
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(WorkerNote) if a_moment(each)])
+def test_a_state_that_is_used_again_does_not_depend_on_the_time(name: str) -> None:
+    """What a note remembers may make a condition hold after a while; `settled` has to know that."""
+    worker = observed_in(a_snapshot(a_worker("w1", used=2))).known[0]
+    assert settled(worker)
+    seen = replace(worker, note=replace(worker.note, **{name: NOW}))
+    if settled(seen):
+        early, late = (WorkerFacts(seen.worker, seen.host, seen.note, seen.array, at) for at in (NOW, NOW + 1e7))
+        assert (phase_of(early), conditions_of(early).keys()) == (phase_of(late), conditions_of(late).keys())
 
 
 # -- the same phase with the store lost ----------------------------------------------------------------------------
