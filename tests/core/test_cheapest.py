@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from autoscaler.core.actions import Launch
+from autoscaler.core.limits.limits import Usage, what_is_left
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.offered_host import Host
@@ -21,8 +22,10 @@ from autoscaler.core.packing.resource_prices import resource_prices
 from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
+from autoscaler.core.sizing.cheapest.cheapest import propose
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.report.wording import text
+from bench.price_mixes import Job, mixes
 from tests.core.building import GIB, M5, Thing, a_bucket, a_job, a_snapshot, an_order, codes, jobs
 
 C5 = tuple(replace(each, name=f"c5.{each.name[3:]}", family="c5", memory=each.memory // 2) for each in M5)
@@ -100,6 +103,15 @@ def test_if_not_all_fits_the_limits_those_are_served_that_have_waited_longest() 
     )
     first = plan(with_cost(rich, lean, *ALL, limits=Limits(max_workers=1_000, max_cores=8)))
     assert {name.partition(".")[0] for name in cheapest_set(first)} == {"c5"}
+
+
+def test_a_job_that_no_offer_can_run_keeps_no_other_from_its_turn() -> None:
+    mix = next(mix for mix in mixes(100, 1) if mix.name == "m5, c5, r5")
+    wanted = ((Job(1, of_slot=9_000), 1), (Job(8, of_slot=7), 1), (Job(1, of_slot=1), 30))
+    problem = replace(mix, jobs=wanted).problem("cost")
+    eight = what_is_left(Limits(max_workers=1_000, max_cores=8), Usage())
+    best = propose(replace(problem, left=eight, since=(1.0, 3.0, 2.0)))[0]
+    assert (best.types, best.served) == ("c5.large", (0, 0, 8))
 
 
 def test_scarce_spot_is_bought_first_and_the_rest_on_demand() -> None:

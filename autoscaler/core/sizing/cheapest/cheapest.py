@@ -37,7 +37,7 @@ def propose(problem: Problem) -> tuple[Proposal, ...]:
         return others
     found.sort(key=lambda each: (sum(tasks for _, tasks in _left(problem, each)), each.price, -each.count))
     best = found[0]
-    if best.cap is not None or any(tasks for _, tasks in _left(problem, best)):
+    if best.cap is not None:
         best = _longest_waiting(problem, best)
     second = next((each for each in found[1:] if each.types != best.types), None)
     best = replace(best, reason=_reason(best, second))
@@ -98,9 +98,9 @@ def _longest_waiting(problem: Problem, best: Proposal) -> Proposal:
     else fits the limits after it.
     """
     since = problem.since or (0.0,) * len(problem.unmet)
-    order_of_age = sorted(range(len(problem.unmet)), key=lambda at: since[at])
-    total, low, taken = sum(tasks for _, tasks in problem.unmet), 0, best
-    high = total
+    able = _able(problem)
+    order_of_age = sorted(able, key=lambda at: since[at])
+    low, high = 0, sum(problem.unmet[at][1] for at in able)
     counts: dict[int, int] = {}
     for _ in range(HALVINGS):
         if high - low <= 1:
@@ -118,10 +118,17 @@ def _longest_waiting(problem: Problem, best: Proposal) -> Proposal:
         else:
             low, counts = middle, {_at(problem, each): each.count for each in found.parts}
     if not counts:
-        return taken
+        return best
     parts = [*_parts(problem, counts), *best.parts]
     grown = problem.fill(parts)
-    return grown if grown.count else taken
+    return grown if grown.count else best
+
+
+def _able(problem: Problem) -> list[int]:
+    """Positions of the demands of which some offer takes a part: others would stop the search at their age."""
+    kinds = [kind_of(offer.host, (), 1) for offer in problem.offers]
+    needs = ((at, need_of(demand)) for at, (demand, tasks) in enumerate(problem.unmet) if tasks)
+    return [at for at, need in needs if need is not None and any(kind.room_for(need) for kind in kinds)]
 
 
 def _first(unmet: Sequence[Want], order_of_age: Sequence[int], tasks: int) -> tuple[Want, ...]:
