@@ -51,6 +51,7 @@ class _Options:
     fixed_order: bool
     one_host: int | None
     memory_complex: str
+    user_slots: int | None
     dependencies: bool
     seed: int
 
@@ -95,6 +96,7 @@ class _Options:
     "every tried policy may rent. Where accounting names a parallel environment, that decides.",
 )
 @click.option("--memory", "memory_complex", default="", help="Count requested memory, by this consumable.")
+@click.option("--user-slots", type=click.IntRange(min=1), help="A quota: at most so many slots of one user at once.")
 @click.option(
     "--dependencies/--no-dependencies", default=False, help="Whether predecessors of a SWF have to end first."
 )
@@ -193,6 +195,7 @@ def _conditions(options: _Options) -> Conditions:
             schedule_interval=options.schedule_interval,
             fixed_order=options.fixed_order,
             memory_complex=options.memory_complex,
+            user_slots=options.user_slots,
         ),
         Delays(options.boot, options.join, spread=options.spread, failing=options.failing),
         Billing(options.billing_minimum, options.billing_step),
@@ -209,6 +212,11 @@ def _assumed(conditions: Conditions) -> list[str]:
         + (f", spread {delays.spread:.2g}" if delays.spread else "")
         + (f"; {delays.failing:.1%} never boot." if delays.failing else "; none fails."),
         *_assumed_of_market(conditions.market),
+        *(
+            []
+            if (most := conditions.cell.user_slots) is None
+            else [f"Jobs of one user hold at most {most} slots at once."]
+        ),
         f"The scheduler runs within 1 s of a submission or an end, makes no reservations, and fills hosts {order}.",
         "Prices are those of the catalogue"
         + (", and those of --market" if conditions.market.prices else "")

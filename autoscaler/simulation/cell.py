@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autoscaler.core.model.cluster import Complex, Consumable, ParallelEnvironment
+from autoscaler.core.model.cluster import Complex, Consumable, ParallelEnvironment, QuotaRule, QuotaSet
 from autoscaler.simulation.workload import LOCAL, SPREAD
 
 _UNBOUNDED = 999_999
@@ -53,6 +53,16 @@ class CellConfiguration:
     """Hosts that are always there, with their slots."""
     memory_complex: str = ""
     """A consumable of type MEMORY that workers carry; '': memory is not counted."""
+
+    user_slots: int | None = None
+    """`limit users {*} to slots=N` in a resource quota set; None: there is none."""
+
+    @property
+    def quotas(self) -> tuple[QuotaSet, ...]:
+        if self.user_slots is None:
+            return ()
+        rule = QuotaRule({"slots": f"{self.user_slots}"}, users=("*",), each=frozenset({"users"}))
+        return (QuotaSet("user_slots", True, (rule,)),)
 
     def __post_init__(self) -> None:
         if self.memory_complex and self.memory_complex not in self.complexes:

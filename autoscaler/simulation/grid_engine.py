@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -44,6 +45,8 @@ class GridEngine:
         """Tasks that have not ended, of jobs that others depend on or that have not ended."""
         self._arrays: dict[int, Pending] = {}
         self._details: dict[int, JobDetail] = {}
+        self._slots_of: Counter[str] = Counter()
+        """Slots with jobs of each owner."""
         self._held: dict[str, Pending] = {}
         """Rescheduled tasks on hold, by name."""
         self._hosts_made = 0
@@ -77,20 +80,19 @@ class GridEngine:
             self._details[job.number] = JobDetail(job.number, looked_at, concurrency=job.concurrency, group="")
 
     def _category(self, job: WorkloadJob) -> PendingCategory:
-        # Owners count only where rights differ, so they are left out: one category for all who ask for the same.
-        key = (job.slots, job.pe, job.hard, job.tasks > 1)
+        # Owners count only where rights differ, else they are left out: one category for all who ask for the same.
+        owner = "" if self.configuration.user_slots is None else job.owner
+        key = (job.slots, job.pe, job.hard, job.tasks > 1, owner)
         ask = self._asks.get(key)
         if ask is None:
-            ask = JobRequest("qw", job.slots, job.slots, job.pe, job.hard, array=job.tasks > 1)
+            ask = JobRequest("qw", job.slots, job.slots, job.pe, job.hard, owner=owner, array=job.tasks > 1)
             self._asks[key] = ask
             self._categories[ask] = PendingCategory(ask, needs_of(ask, self.configuration.complexes))
         return self._categories[ask]
 
     def end(self, run: Run) -> None:
         """A task ends; jobs that waited for its job may start."""
-        for host, _ in run.shares:
-            self._changing(host)
-            host.drop(run, self._category(run.job).needs)
+        self._leave_hosts(run)
         number = run.job.number
         pending = self._arrays.get(number)
         if pending is not None:
@@ -131,6 +133,12 @@ class GridEngine:
             run.lost_at = self.now
         return lost
 
+    def _leave_hosts(self, run: Run) -> None:
+        self._slots_of[run.job.owner] -= run.job.slots
+        for host, _ in run.shares:
+            self._changing(host)
+            host.drop(run, self._category(run.job).needs)
+
     def hold(self, names: Iterable[str]) -> None:
         """`qhold` of running tasks: they wait on hold once they are rescheduled."""
         for run in self.runs_named(names):
@@ -142,9 +150,7 @@ class GridEngine:
         """`qmod -rj`: running tasks wait again, at their old place."""
         for run in self.runs_named(names):
             run.lost_at = self.now if run.lost_at is None else run.lost_at
-            for host, _ in run.shares:
-                self._changing(host)
-                host.drop(run, self._category(run.job).needs)
+            self._leave_hosts(run)
             array = self._arrays.get(run.job.number)
             if array is not None:
                 self._let_next(array)
@@ -179,13 +185,20 @@ class GridEngine:
         open_hosts = [host for host in self.hosts.values() if host.takes_jobs and host.free > 0]
         if not open_hosts or not self._waiting:
             return 0
-        started = schedule(self._waiting.values(), open_hosts, self.configuration.pes, self._order, self._start)
+        started = schedule(
+            self._waiting.values(), open_hosts, self.configuration.pes, self._order, self._start, self._is_within_quota
+        )
         if started:
             self._waiting = {ask: each for ask, each in self._waiting.items() if each.jobs or each.held}
         return started
 
+    def _is_within_quota(self, category: PendingCategory) -> bool:
+        most = self.configuration.user_slots
+        return most is None or self._slots_of[category.ask.owner] + category.ask.slots_max <= most
+
     def _start(self, category: PendingCategory, pending: Pending, shares: Shares) -> None:
         run = Run(pending.job, pending.next_task, self.now, shares, again=pending.again)
+        self._slots_of[pending.job.owner] += pending.job.slots
         pending.left -= 1
         pending.running += 1
         pending.next_task += 1 if pending.next_task else 0
@@ -284,6 +297,7 @@ class GridEngine:
             execution_hosts=names,
             details=dict(self._details),
             schedule_interval=self.configuration.schedule_interval,
+            quotas=self.configuration.quotas,
         )
 
     def _on_hold(self, name: str, pending: Pending) -> JobCategory:

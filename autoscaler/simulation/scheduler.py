@@ -126,8 +126,10 @@ def schedule(
     pes: Mapping[str, ParallelEnvironment],
     order: HostOrder,
     start: Callable[[PendingCategory, Pending, Shares], None],
+    may_start: Callable[[PendingCategory], bool] = lambda _: True,
 ) -> int:
-    """Start all that fits now, the highest priority first; returns how many tasks started.
+    """Start all that fits now, the highest priority first; returns how many tasks started. `may_start`: whether quotas
+    allow another task of a category.
 
     A category of which a task does not fit is passed over until the next run: all its tasks ask for the same.
     """
@@ -136,7 +138,7 @@ def schedule(
     started = 0
     while waiting:
         _, number, category = heapq.heappop(waiting)
-        shares = place(category, hosts, pes, order)
+        shares = place(category, hosts, pes, order) if may_start(category) else None
         if shares is None:
             continue
         pending = category.jobs[0]

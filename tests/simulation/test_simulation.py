@@ -155,3 +155,17 @@ def test_a_long_job_is_waited_for_although_others_wait_too() -> None:
     rule = rule_of("one-per-job", allowed_offers(a_policy(), buckets()), 1, "m5.large", hybrid=False)
     run = a_simulation(numbered(long, waits), a_policy(max_workers=1), decider=rule)
     assert run.run().finished == 2
+
+
+def test_a_quota_of_slots_holds_for_each_user_and_nothing_is_launched_beyond_it() -> None:
+    jobs = numbered(jobs_of(8, owner="ann", seconds=900.0), jobs_of(2, owner="ben", seconds=900.0))
+    free, held = (
+        a_simulation(jobs, a_policy(scale_up_batch=10), cell=CellConfiguration(user_slots=most)) for most in (None, 2)
+    )
+    assert sum(free.run().launched.values()) == 5
+    measures = held.run()
+    assert held.over
+    assert sum(measures.launched.values()) == 2
+    waits = sorted(measures.waits)
+    assert waits[3] < 900.0 < waits[4]  # two of each first, then ann's others one after the other
+    assert max(busy for _, _, _, busy, _ in measures.series) == 4
