@@ -70,7 +70,12 @@ def plan(snapshot: Snapshot) -> Plan:
 
 def _decide(facts: Facts, circuit_breaker: Reason | None, kills_stopped: Reason | None) -> Plan:
     # If the limits are reached and waiting jobs need stronger workers, one replaces a weaker worker.
-    supply, forecast = facts.forecast(under_way(facts.snapshot.memory.swaps))
+    swapped_out = under_way(facts.snapshot.memory.swaps)
+    supply, forecast = facts.forecast(swapped_out)
+    possible = facts.without_impossible(forecast, swapped_out)
+    if possible is not facts:
+        facts = possible
+        supply, forecast = facts.forecast(swapped_out)
     facts = facts.after(forecast)
     serving = judge_serving(facts, supply, forecast)
     swaps = swap_workers(

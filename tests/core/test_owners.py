@@ -80,6 +80,45 @@ def reason_of(made: Plan, job: int) -> list[Code]:
 # -- jobs that can never run -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("count", (1, 3, 40))
+@pytest.mark.parametrize(
+    "hostile",
+    (
+        {"slots": 100, "hard": {"lic": "0.02"}},
+        {"hard": {"lic": "2", "mem_free": "900G"}},
+        {"hard": {"lic": "2", "arch": "sparc"}},
+    ),
+)
+def test_jobs_that_nothing_can_run_use_up_no_licence_of_others(hostile: dict[str, Any], count: int) -> None:
+    """Each with a request of its own: where one no longer counts, the next one must not take its place."""
+    own = a_job(1, slots=2, owner="ann", hard={"lic": "1"})
+    theirs = [
+        a_job(10 + n, owner="eve", waited=900.0, **{**hostile, "hard": {**hostile["hard"], "num_proc": f"{n + 1}"}})
+        for n in range(count)
+    ]
+    alone = plan(a_snapshot(own, global_values={"lic": "2"}))
+    made = plan(a_snapshot(own, *theirs, global_values={"lic": "2"}))
+    assert (launched(made), reason_of(made, 1)) == (launched(alone), reason_of(alone, 1))
+    assert launched(made) == {"m5.large": 1}
+    assert Code.BEYOND_GLOBAL not in reason_of(made, 10)
+
+
+def test_jobs_that_nothing_can_run_use_up_no_slots_of_a_parallel_environment() -> None:
+    own = a_job(1, slots=2, owner="ann")
+    theirs = [a_job(10 + n, slots=100 + n, owner="eve", waited=900.0) for n in range(5)]
+    world = a_snapshot(own, *theirs)
+    pes = {name: replace(pe, slots=200) for name, pe in world.cluster.pes.items()}
+    made = plan(replace(world, cluster=replace(world.cluster, pes=pes)))
+    assert launched(made) == {"m5.large": 1}
+
+
+def test_jobs_that_can_run_use_up_licences_as_before() -> None:
+    jobs_ = [a_job(n, owner="eve", hard={"lic": "1"}, waited=900.0) for n in range(1, 3)]
+    impossible = a_job(5, owner="mal", hard={"lic": "1", "arch": "sparc"})
+    made = plan(a_snapshot(*jobs_, impossible, a_job(9, owner="ann", hard={"lic": "1"}), global_values={"lic": "2"}))
+    assert reason_of(made, 9) == [Code.BEYOND_GLOBAL]
+
+
 @pytest.mark.parametrize("kill", (True, False))
 def test_jobs_of_one_owner_that_can_never_run_do_not_stop_launches_for_others(kill: bool) -> None:
     history = with_owners(jobs(12, slots=64, owner="eve"), a_job(99, owner="ann"), kill=kill)

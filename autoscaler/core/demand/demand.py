@@ -22,7 +22,7 @@ from autoscaler.core.model.cluster import Cluster, JobDetail, JobRequest
 from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.memory import Memory
-from autoscaler.core.model.reasons import Reason
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.placement.needs import hardest_first, requested_amounts
 from autoscaler.core.placement.queue_instances import forced_in
 from autoscaler.core.policy import Policy
@@ -30,6 +30,8 @@ from autoscaler.core.readable.bare_cluster import without_jobs, without_loads
 from autoscaler.core.readable.remembered import LastValue
 from autoscaler.core.rights.barred import NOBODY_BARRED, Barred
 from autoscaler.core.rights.open_hours import OpenHours
+
+_SHARED = frozenset({Code.BEYOND_GLOBAL, Code.BEYOND_QUOTA, Code.BEYOND_USER_LIMIT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,11 @@ class PendingDemand:
         return replace(self, wanted=tuple(replace(want, launches=()) for want in self.wanted))
 
     @property
+    def limited(self) -> bool:
+        """Whether some jobs do not count because others use up what all share."""
+        return any(part.reason is not None and part.reason.code in _SHARED for part in self.uncounted)
+
+    @property
     def parts(self) -> Iterator[CategoryPart]:
         """All waiting jobs, counted or not."""
         yield from (part for parts in self.counted for part in parts)
@@ -85,9 +92,12 @@ def read_demand(
     closed: Mapping[str, Reason] = MappingProxyType({}),
     barred: Barred = NOBODY_BARRED,
     hours: OpenHours = ANY_TIME,
+    *,
+    impossible: frozenset[JobRequest] | None = frozenset(),
 ) -> PendingDemand:
     """All waiting jobs, counted or not. `our_hosts`: names of workers that jobs may be pinned to; `closed`: queues that
-    start nothing now, and why; `hours`: when calendars let jobs start.
+    start nothing now, and why; `hours`: when calendars let jobs start; `impossible`: requests that nothing allowed can
+    run, which use up nothing of what all jobs share (None: no job does, to find them).
     """
     inputs = _Inputs(
         without_loads(cluster),
@@ -98,10 +108,12 @@ def read_demand(
         barred,
         hours,
         submitted_ahead(cluster.job_categories, now),
+        impossible,
     )
-    found = _LAST.value_of(inputs, lambda: _read(inputs, now))
+    last = _LAST_UNLIMITED if impossible is None else _LAST_POSSIBLE if impossible else _LAST
+    found = last.value_of(inputs, lambda: _read(inputs, now))
     if found.depends_on_time:
-        _LAST.forget()
+        last.forget()
     return found.at(now, policy)
 
 
@@ -122,6 +134,7 @@ class _Inputs:
     hours: OpenHours
     ahead: bool
     """Whether jobs were submitted later than now."""
+    impossible: frozenset[JobRequest] | None = frozenset()
 
 
 @dataclass(slots=True)
@@ -159,7 +172,7 @@ def _expired_queues(wanted: Iterable[CategoryDemand], now: float, policy: Policy
     )
 
 
-_LAST = LastValue[_Judged]()
+_LAST, _LAST_UNLIMITED, _LAST_POSSIBLE = LastValue[_Judged](), LastValue[_Judged](), LastValue[_Judged]()
 _Key = tuple[Demand, tuple[str, ...]]
 """What tasks need, and the queues that launch for them."""
 
@@ -216,7 +229,10 @@ class _Admission:
         self.withheld: dict[_Key, Reason] = {}
         self.uncounted: list[CategoryPart] = []
         self._reader = _reader_of(inputs)
+        self._impossible = inputs.impossible
         self._budgets = SharedLimits(cluster, policy, details)
+        # For jobs that nothing can run, as if they had the cell to themselves: they take nothing from others.
+        self._unused = SharedLimits(cluster, policy, details) if inputs.impossible else self._budgets
         self._served: dict[object, _Served] = {}
 
     def add(self, part: CategoryPart) -> None:
@@ -233,7 +249,12 @@ class _Admission:
         places = served.places.get(subject)
         if places is None:
             places = served.places[subject] = self._budgets.places(part.ask, answer)
-        found, reason = self._budgets.spend(places, part.count)
+        reason: Reason | None = None
+        if self._impossible is None:
+            found = [(places[0].request, part.count)]
+        else:
+            budgets = self._unused if part.ask in self._impossible else self._budgets
+            found, reason = budgets.spend(places, part.count)
         allowed = sum(count for _, count in found)
         if entries:
             allowed, reason = self.rules.admit(answer.demand, entries, allowed, reason)

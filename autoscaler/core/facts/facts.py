@@ -40,6 +40,7 @@ from autoscaler.core.limits.limits import HOUR, Usage
 from autoscaler.core.limits.lost_state import wait_for_listings
 from autoscaler.core.limits.unanswered_orders import taken, throttled
 from autoscaler.core.limits.unhelped_demand import UnhelpedDemand, unhelped_demand
+from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.core.model.memory import CameUp, Memory, OwnerSeen, ReportedType
@@ -175,6 +176,31 @@ class Facts:
             queues_empty_since=queues_empty_since(self.observed, possible, memory, self.policy, now),
         )
 
+    def without_impossible(self, forecast: Forecast, swapped_out: frozenset[str]) -> Facts:
+        """The same, where jobs that nothing allowed can run use up no licence, slot of a PE or quota: such a job waits
+        for ever, and kept those from workers that could run. Only if some job does not count because of these.
+        """
+        if not self.demand.limited or all(result.refusal is None for result in forecast.results):
+            return self
+        unlimited_facts = self._with_demand(None)
+        _, unlimited = unlimited_facts.forecast(swapped_out)
+        wanted = unlimited_facts.demand.wanted
+        impossible = frozenset(
+            ask
+            for want, result in zip(wanted, unlimited.results, strict=True)
+            if result.refusal is not None
+            for ask in want.asks
+        )
+        return self._with_demand(impossible) if impossible else self
+
+    def _with_demand(self, impossible: frozenset[JobRequest] | None) -> Facts:
+        demand = _demand_of(self.snapshot, self.observed, self.closed, self.pass_context, impossible)
+        return replace(
+            self,
+            demand=demand.offering(want.demand for want in self.returning),
+            unhelped=unhelped_demand(self.snapshot, demand.wanted),
+        )
+
     def forecast(self, swapped_out: frozenset[str]) -> tuple[Supply, Forecast]:
         """The supply without the workers that a stronger one replaces, and the forecast with it."""
         cluster, observed, names = self.snapshot.cluster, self.observed, self.demand.names
@@ -229,10 +255,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
     boots = {array.name: boot_time(array, observed) for array in policy.node_arrays}
     closed = closed_queues(observed, cluster, policy, boots, now)
     # The waiting jobs, and which of them could run if a host were there.
-    names = frozenset(worker.name for worker in observed.workers)
-    barred = Barred(over_budget(policy, snapshot.spending), pass_context.slowed)
-    demand = read_demand(cluster, memory, policy, now, names, closed.reasons, barred, closed.hours)
-    demand = demand if policy.queue_demand else demand.launching_nothing()
+    demand = _demand_of(snapshot, observed, closed, pass_context)
     # Workers that are silent, about to be taken, or gone; and which of their jobs will wait again.
     context = recovery_context(observed, snapshot)
     returning = returning_jobs(observed, cluster, policy, context, now, closed.reasons) if policy.queue_demand else ()
@@ -271,6 +294,30 @@ def facts_of(snapshot: Snapshot) -> Facts:
         owners=owners,
         unhelped=unhelped_demand(snapshot, demand.wanted),
     )
+
+
+def _demand_of(
+    snapshot: Snapshot,
+    observed: ObservedWorkers,
+    closed: Closed,
+    pass_context: PassContext,
+    impossible: frozenset[JobRequest] | None = frozenset(),
+) -> PendingDemand:
+    policy = snapshot.policy
+    names = frozenset(worker.name for worker in observed.workers)
+    barred = Barred(over_budget(policy, snapshot.spending), pass_context.slowed)
+    demand = read_demand(
+        snapshot.cluster,
+        snapshot.memory,
+        policy,
+        snapshot.now,
+        names,
+        closed.reasons,
+        barred,
+        closed.hours,
+        impossible=impossible,
+    )
+    return demand if policy.queue_demand else demand.launching_nothing()
 
 
 def _with_late_failures(snapshot: Snapshot, failed: tuple[LaunchFailure, ...]) -> Snapshot:
