@@ -106,7 +106,7 @@ def _buckets(random: Random) -> Iterator[Bucket]:
         for price_type in random.choice(((PriceType.ON_DEMAND,), tuple(PriceType))):
             price = type_.vcpus * random.choice((0.02, 0.05, 0.06))
             key = BucketKey(type_.name, price_type=price_type)
-            yield Bucket(key, type_, random.choice((price, price, None)), random.choice((None, None, 1, 4)))
+            yield Bucket(key, type_, random.choice((price, price, None, 0.0)), random.choice((None, None, 1, 4)))
 
 
 def broken(sample: Sample, proposal: Proposal) -> list[str]:
