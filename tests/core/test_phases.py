@@ -341,7 +341,8 @@ def test_a_state_that_is_used_again_does_not_depend_on_the_time(name: str) -> No
     """What a note remembers may make a condition hold after a while; `settled` has to know that."""
     worker = observed_in(a_snapshot(a_worker("w1", used=2))).known[0]
     assert settled(worker)
-    seen = replace(worker, note=replace(worker.note, **{name: NOW}))
+    remembered: dict[str, Any] = {name: NOW}
+    seen = replace(worker, note=replace(worker.note, **remembered))
     if settled(seen):
         early, late = (WorkerFacts(seen.worker, seen.host, seen.note, seen.array, at) for at in (NOW, NOW + 1e7))
         assert (phase_of(early), conditions_of(early).keys()) == (phase_of(late), conditions_of(late).keys())
