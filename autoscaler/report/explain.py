@@ -24,6 +24,7 @@ from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
 from autoscaler.report import SCHEMA
 from autoscaler.report.document import action_part, document, reason_part, worker_part
 from autoscaler.report.events import at_zone, event_part
+from autoscaler.report.fleet import phase_and_conditions
 from autoscaler.report.requests import caps_of
 from autoscaler.report.rules import rule_rows
 from autoscaler.report.waiting_cause import cause_part
@@ -166,6 +167,7 @@ def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None 
         "host": verdict.name,
         "now": at_zone(snapshot.now, zone),
         **worker_part(verdict),
+        **phase_and_conditions(snapshot, verdict.id, zone),
         "actions": [
             action_part(action)
             for action in plan.actions

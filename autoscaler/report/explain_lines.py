@@ -161,6 +161,10 @@ def _ended_line(job: str, end: Mapping[str, Any]) -> str:
     return f"{_task(job, end)} ran on {where}, from {instant_of(end['started_at'])} to {ended}: {end['how']}"
 
 
+def _since(at: str | None) -> str:
+    return "" if at is None else f" since {instant_of(at)}"
+
+
 def host_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """`explain HOST` for people."""
     machine = document["machine"]
@@ -173,6 +177,9 @@ def host_lines(document: Mapping[str, Any]) -> Iterator[str]:
         else:
             yield f"in this pass: {action['kind']}:"
             yield from _reason_lines(action["reason"])
+    if document["phase"]:
+        held = (f"{one['name']}{_since(one['since'])}" for one in document["conditions"])
+        yield "; ".join((f"phase {document['phase']}", *held))
     for instance in document["instances"]:
         jobs = ", ".join(instance["jobs"]) or "none"
         state = f", state {in_words(instance['states'])}" if instance["states"] else ""

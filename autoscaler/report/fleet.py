@@ -25,15 +25,23 @@ def worker_rows(snapshot: Snapshot, workers: Iterable[Mapping[str, Any]], zone: 
     """A document's `workers` with machine and slots added; null: not known, or there is none."""
     machines = {worker.id: worker for worker in snapshot.fleet.workers}
     hosts = {host.name.lower(): host for host in snapshot.cluster.hosts}
-    read = readable(snapshot)
-    known = observe_workers(read.cluster, read.fleet, read.memory, read.policy, read.now, _SETTLED).known
-    states = {state.worker.id: state for state in known}
-    rows = []
+    states, rows = _states(snapshot), []
     for row in workers:
         host = hosts.get(row["name"].lower()) or hosts.get(row["name"].lower().partition(".")[0])
         machine = _machine(machines.get(row["id"] or ""), zone, snapshot.policy.currency)
         rows.append({**row, **machine, **_slots(host), **_load(host), **_state(states.get(row["id"] or ""), zone)})
     return rows
+
+
+def phase_and_conditions(snapshot: Snapshot, worker_id: str | None, zone: tzinfo | None) -> dict[str, Any]:
+    """Those of one worker; of a persistent host none."""
+    return _state(_states(snapshot).get(worker_id or ""), zone)
+
+
+def _states(snapshot: Snapshot) -> dict[str, WorkerState]:
+    read = readable(snapshot)
+    known = observe_workers(read.cluster, read.fleet, read.memory, read.policy, read.now, _SETTLED).known
+    return {state.worker.id: state for state in known}
 
 
 def _state(state: WorkerState | None, zone: tzinfo | None) -> dict[str, Any]:

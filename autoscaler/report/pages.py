@@ -150,8 +150,8 @@ lately), or null, `events`: its events, as in `events --json`, \
 `rules`: the [rules](rules.md) for it, and the nodes that meet them; \
 `caps`: limits that callers set for node arrays that may serve it, objects with `node_array`, `cap`, \
 `limit`, `request_set`, `by`, `expires_at` (these three null: the definition of the array) |
-| `explain HOST --json` | `schema`, `host`, `now`, the fields of Worker, `actions`, `instances`, \
-`machine`, `remembered`, `rules`; of a worker that is gone: its times, `cost`, `events` |
+| `explain HOST --json` | `schema`, `host`, `now`, the fields of Worker, `phase`, `conditions`, `actions`, \
+`instances`, `machine`, `remembered`, `rules`; of a worker that is gone: its times, `cost`, `events` |
 | `explain ORDER --json` | `schema`, `order`, `now`, `at`, `node_array`, `group_id`, `open`, `attempts` (\
 objects with `instance_type`, `count`, `price_per_hour`, `sent_at`, `answered_at`, `workers`, `message`), `events` |
 

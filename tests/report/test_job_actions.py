@@ -97,6 +97,7 @@ def test_explain_worker_formats_times_and_durations() -> None:
         "seen disabled after that",
     }
     assert (wanted - lines, [line for line in lines if "1970" in line or "<" in line]) == (set(), [])
+    assert "phase ready" in lines
     assert json.dumps(explained["remembered"])
     assert explained["remembered"].keys() == REMEMBERED.keys()
 
@@ -193,3 +194,13 @@ def test_a_job_rescheduled_from_a_lost_host_is_not_shown_as_never_started() -> N
     explained = explain_past(7, Past(ended=(replace(ENDED, started_at=None, failed=25, exit_status=0),)), ())
     assert explained is not None
     assert list(job_lines(explained))[-1].startswith("job 7 was rescheduled from main.q@w1, 2 slots: ")
+
+
+def test_explain_says_which_conditions_of_a_worker_hold_and_since_when() -> None:
+    idle = a_snapshot(a_worker("w1", idle=60, states="a"), a_host("h1"))
+    explained, persistent = (explain_host(idle, decide(idle), name, UTC) for name in ("w1", "h1"))
+    assert explained is not None
+    assert persistent is not None
+    line = "phase ready; idle since 2027-01-15 07:59:00 UTC; in alarm since 2027-01-15 08:00:00 UTC"
+    assert line in list(host_lines(explained))
+    assert not [line for line in host_lines(persistent) if line.startswith("phase")]
