@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from autoscaler.errors import SettingsError
 if TYPE_CHECKING:
     from autoscaler.engine.queue_register import QueueProcess, QueueRegister
 
+UNINSTALL_LOG = "sge-autoscaler.uninstall.log"
 _REPO = click.option(
     "--repo",
     type=click.Path(path_type=Path, file_okay=False),
@@ -140,11 +142,33 @@ def _drain(invocation: Invocation) -> Path | None:
     profiles = [Profile(each.queue, each.settings) for each in processes]
     environ = composed(invocation.environ, profiles, numbered(profiles, register.numbers()))
     environ.pop(TAKE_OVER, None)  # from now on the platform's own workers are its own again
-    log = Path(environ.get("LOG_DIR") or "/var/log") / "sge-autoscaler.uninstall.log"
+    log = uninstall_log(environ, register.directory)
     drain = PythonProgram.module("autoscaler.commands.main", "stop", "--drain")
     child = start(drain.argv, env=python_environment(environ), cwd=Path("/"), output=log)
     register.note_drain(child.pid, log)
     return log
+
+
+def uninstall_log(environ: Mapping[str, str], otherwise: Path) -> Path:
+    """Where the giving back of workers logs; `otherwise`: the folder if it cannot in LOG_DIR."""
+    folders = (Path(environ.get("LOG_DIR") or "/var/log"), otherwise)
+    return next(filter(_can_be_written, (folder / UNINSTALL_LOG for folder in folders)), Path(os.devnull))
+
+
+def _can_be_written(log: Path) -> bool:
+    """Whether it is or becomes a file at whose end one can write: nothing that stands there may keep workers from being
+    given back.
+    """
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = os.open(log, flags, 0o644)
+    except OSError:
+        return False
+    try:
+        return stat.S_ISREG(os.fstat(handle).st_mode)
+    finally:
+        os.close(handle)
 
 
 def _end_drain(invocation: Invocation) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import cast
 import pytest
 
 from autoscaler.commands.context import Invocation
-from autoscaler.commands.platform import cancel_drain
+from autoscaler.commands.platform import UNINSTALL_LOG, cancel_drain, uninstall_log
 from autoscaler.engine.queue_register import QueueRegister
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
@@ -66,3 +67,24 @@ def test_install_cancels_the_stop_of_an_uninstall_and_ends_its_process_and_no_ot
     finally:
         child.kill()
         child.wait()
+
+
+@pytest.mark.parametrize("stands_there", ("nothing", "no folder", "a file", "a pipe", "a link"))
+def test_nothing_that_stands_in_place_of_the_log_keeps_an_uninstall_from_giving_workers_back(
+    tmp_path: Path, stands_there: str
+) -> None:
+    """A pipe that nobody reads would hold the command for ever."""
+    folder, otherwise = tmp_path / "logs", tmp_path / "register"
+    otherwise.mkdir()
+    if stands_there == "a file":
+        folder.touch()
+    elif stands_there != "no folder":
+        folder.mkdir()
+    if stands_there == "a pipe":
+        os.mkfifo(folder / UNINSTALL_LOG)
+    if stands_there == "a link":
+        (folder / UNINSTALL_LOG).symlink_to(tmp_path / "elsewhere")
+    usual = stands_there in ("nothing", "no folder")
+    log = uninstall_log({"LOG_DIR": str(folder)}, otherwise)
+    assert log == (folder if usual else otherwise) / UNINSTALL_LOG
+    assert log.is_file()
