@@ -96,6 +96,10 @@ class OwnQueue:
             if run_log is not None:
                 run_log.close()
 
+    def unknown(self) -> list[str]:
+        """Names that are no settings, as a mistyped one; what only the platform reads is known."""
+        return [said for said in self.invocation.settings.warnings if "is not a setting" in said]
+
     def differs(self) -> list[str]:
         """Of which settings of the whole cell this queue has not the value that holds, as far as queues are served."""
         with contextlib.suppress(AutoscalerError, OSError):

@@ -234,7 +234,7 @@ def serve(script: str | None) -> int:
     except Unsure as error:
         wrong = (str(error),) if verifying else ()
     if verifying:
-        echo("\n".join(wrong or (f"the settings of queue {own.name} are valid", *own.differs())))
+        echo("\n".join(wrong or (f"the settings of queue {own.name} are valid", *own.unknown(), *own.differs())))
         return 1 if wrong else 0
     if wrong:
         own.refuse(wrong)

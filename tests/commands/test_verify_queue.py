@@ -158,6 +158,12 @@ def test_names_of_the_platforms_tools_fail_no_verification(queue: Queue) -> None
     assert queue.verified(**tools)[0] == 0
 
 
+def test_a_name_that_is_no_setting_is_told_and_fails_no_verification(queue: Queue) -> None:
+    code, said = queue.verified(CP_CAP_AUTOSCALE_WROKERS="4")
+    assert code == 0
+    assert "CP_CAP_AUTOSCALE_WROKERS in the environment is not a setting; did you mean" in said
+
+
 def test_at_the_start_errors_are_in_the_log_of_the_queue_and_of_the_run(
     queue: Queue, plane: CloudPipelinePlane, tmp_path: Path
 ) -> None:
