@@ -17,6 +17,9 @@ from autoscaler.core.cost.spending import Budget, BudgetAction
 from autoscaler.core.model.fleet import ANY, BucketKey, PriceType
 from autoscaler.core.model.host_limits import OfferedLimit
 
+PROFILE_OF = "queue "
+"""Begins the place of settings that are a profile's: no node array's name has a space."""
+
 
 @dataclass(frozen=True, slots=True)
 class SwitchedOff:
@@ -148,6 +151,13 @@ class NodeArrayPolicy:
     """False for a dynamic array that no request names any more: nothing is launched for it."""
     rules: Rules | None = field(default=None, repr=False, hash=False)
     """What its workers have by rules, and which constraints they meet."""
+    of_profile: bool = False
+    """Whether its settings are those of a profile of Cloud Pipeline's launcher, whose names have no suffix."""
+
+    @property
+    def place(self) -> str:
+        """Where a person changes its settings: the profile of its queue, or the names with its suffix."""
+        return f"{PROFILE_OF}{self.queue}" if self.of_profile else self.name
 
     @property
     def packs(self) -> bool:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from autoscaler.core.model.reasons import Fact, Reason
+from autoscaler.core.policy import PROFILE_OF
 from autoscaler.plain_text import plain
 from autoscaler.report.reasons.table import REASONS
 
@@ -90,11 +91,13 @@ def number(value: float) -> str:
     return f"{value:g}" if abs(value) < 1e6 else f"{value:.0f}"
 
 
-def _setting(limit: str, node_array: str) -> str:
-    """The setting's name, with the suffix of the node array's queue (`execute_1`)."""
+def _setting(limit: str, place: str) -> str:
+    """The setting's name, with the suffix of the node array's queue (`execute_1`), or with the queue of its profile."""
     if limit.startswith("total_") or limit == "autoscale":  # of a profile, which has no suffixes
         return SETTINGS[limit]
-    suffix = node_array.partition("_")[2]
+    if place.startswith(PROFILE_OF):
+        return f"{SETTINGS[limit]} of {place}"
+    suffix = place.partition("_")[2]
     return SETTINGS[limit] + (f"_{suffix}" if suffix.isdigit() else "")
 
 

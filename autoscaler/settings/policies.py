@@ -81,5 +81,6 @@ def node_array_policy(
         "limits": Limits(**(of_one_name(queue, Limits) | of_one_name(process, Limits) | of_all)),
         "health_check": tuple(shlex.split(queue.health_check or "")),
         "health_checks": str(queue.health_checks),
+        "of_profile": of_profiles,
     }
     return NodeArrayPolicy(**(of_one_name(queue, NodeArrayPolicy) | own))

@@ -126,6 +126,15 @@ def test_a_setting_of_the_whole_cell_is_named_without_a_suffix() -> None:
     assert remedy == "set CP_CAP_AUTOSCALE_TOTAL_WORKERS"
 
 
+@pytest.mark.parametrize(("of_profile", "name"), ((False, "WORKERS_1 to 6"), (True, "WORKERS of queue big.q to 6")))
+def test_a_setting_of_a_profile_is_named_by_its_queue_and_without_a_suffix(*, of_profile: bool, name: str) -> None:
+    """A suffix means nothing in a profile."""
+    snapshot = two_queues(a_job(slots=12, pe="mpi", queues=("big.q",)), a_bucket(LARGE), limits=Limits(max_workers=4))
+    arrays = tuple(replace(array, of_profile=of_profile) for array in snapshot.policy.node_arrays)
+    made = plan(replace(snapshot, policy=replace(snapshot.policy, node_arrays=arrays)))
+    assert f"CP_CAP_AUTOSCALE_{name}" in text(made.job_categories[0].reason), text(made.job_categories[0].reason)
+
+
 # -- groups -----------------------------------------------------------------------------------------------------------
 
 

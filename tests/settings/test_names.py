@@ -28,7 +28,7 @@ WITHOUT_SETTING: Mapping[type[Any], Mapping[str, str]] = MappingProxyType(
     {
         QueuePolicy: {"name": DERIVED, "node_array": DERIVED},
         NodeArrayPolicy: {
-            **dict.fromkeys(("name", "family", "max_cores_per_worker", "limits", "proposes"), DERIVED),
+            **dict.fromkeys(("name", "family", "max_cores_per_worker", "limits", "proposes", "of_profile"), DERIVED),
             **dict.fromkeys(("keep_alive", "machine_types", "unknown_types", "extends"), REQUEST),
             **dict.fromkeys(("group_cores", "group_count", "requested"), REQUEST),
             "host_limits": "quotas for each host set it (core/rights/host_quotas.py)",

@@ -31,7 +31,8 @@ class Lift:
 
     limit: str
     """Name of the policy's field."""
-    node_array: str
+    place: str
+    """As `NodeArrayPolicy` has it."""
     to: str | None
 
 
@@ -41,7 +42,7 @@ class Change:
 
     limit: str
     """Name of the policy's field."""
-    node_array: str
+    place: str
     to: str
 
 
@@ -201,7 +202,7 @@ class Allowed:
         lifted = Allowed(ranges, self.complexes, self.persistent, self.present, self.spreading)
         lifted._on_hosts = self._on_hosts
         if lifted.serves(demand):
-            yield Lift(limit, old.array.name, to)
+            yield Lift(limit, old.array.place, to)
 
 
 def allowed_by(
@@ -286,7 +287,7 @@ def _least(change: Change, cost: float) -> tuple[bool, float]:
 
 def _changes(each: Range, kind: ArrayType, count: int) -> Iterator[Change]:
     """The settings to change for `count` workers of one type; none if that is not known."""
-    limits, price, name = each.array.limits, kind.bucket.price_per_hour, each.array.name
+    limits, price, name = each.array.limits, kind.bucket.price_per_hour, each.array.place
     settings = _type_settings(each, kind.type) if kind in each.others else ()
     if kind.obstacle is not None or (limits.cap_price and price is None) or (kind in each.others and not settings):
         return

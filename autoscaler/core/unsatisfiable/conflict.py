@@ -28,15 +28,15 @@ def conflict(demand: Demand, allowed: Allowed) -> Reason:
     changes = allowed.changes(demand)
     if changes:
         first, *others = changes
-        setting = (first.limit, first.node_array)
+        setting = (first.limit, first.place)
         reason = reason.then(because(Code.WOULD_FIT_WITH_SETTING, request=ask, limit_setting=setting, to=first.to))
         for other in others:
-            setting = (other.limit, other.node_array)
+            setting = (other.limit, other.place)
             reason = reason.then(because(Code.SETTING_NEEDED_TOO, limit_setting=setting, to=other.to))
         return reason
     lift = next(allowed.lifts(demand), None)
     if lift is not None:
-        setting = (lift.limit, lift.node_array)
+        setting = (lift.limit, lift.place)
         return reason.then(because(Code.WOULD_FIT_WITH_SETTING, request=ask, limit_setting=setting, to=lift.to))
     return reason if ask is None else reason.then(because(Code.WOULD_FIT_WITH_REQUEST, request=ask))
 
