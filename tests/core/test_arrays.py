@@ -212,7 +212,7 @@ def test_no_setting_of_a_dynamic_array_is_proposed_as_a_remedy() -> None:
     policy = in_force(seen.policy, Requests(arrays=(dynamic(),)))
     demand = Demand(frozenset({"main.q"}), slots=4, per_host=4)
     lifts = allowed_by(policy, seen.fleet.buckets, seen.cluster).lifts(demand)
-    assert {lift.node_array for lift in lifts} == {"execute"}
+    assert {lift.place for lift in lifts} == {"execute"}
 
 
 @pytest.mark.parametrize(
