@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from datetime import UTC
 import pytest
 
 from autoscaler.sge.cluster import Outputs
-from autoscaler.sge.qstat import ListingReader
+from autoscaler.sge.qstat import ListingReader, read_qstat
 from bench.generate import Mix, generate
 from bench.passes import read, walk
 from bench.run import measure
@@ -53,6 +54,19 @@ def test_jobs_that_changed_only_in_priority_are_not_read_again(mix: Mix, monkeyp
     again = reader.read(turns[1], UTC)
     assert turns[0] != turns[1]
     assert again.job_categories is first.job_categories
+
+
+def test_jobs_with_the_submission_time_of_open_cluster_scheduler_are_read_the_fast_way(
+    outputs: Outputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It calls that of waiting jobs JAT_submission_time, and prints microseconds."""
+    time_of = re.compile(rb"<JB_submission_time>([^<]*)</JB_submission_time>")
+    printed = time_of.sub(rb"<JAT_submission_time>\1.250000</JAT_submission_time>", outputs.qstat)
+    carefully = read_qstat(printed, UTC, fast=False).job_categories
+    monkeypatch.setattr("autoscaler.sge.job_categories.JobReader._wait_carefully", None)
+    quickly = read_qstat(printed, UTC).job_categories
+    assert quickly == carefully
+    assert {when % 1 for category in quickly for when in category.submitted} == {0.25}
 
 
 def test_reading_needs_little_memory(outputs: Outputs) -> None:
