@@ -16,7 +16,7 @@ from autoscaler.background import Executor, on_thread
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.core.actions import Annotate, Disable, Enable, TellWaiting, Terminate
 from autoscaler.core.demand.detail_needs import Needs
-from autoscaler.core.model.cluster import JobCategory
+from autoscaler.core.model.cluster import Cluster, JobCategory
 from autoscaler.core.model.evidence import SchedulerSays
 from autoscaler.core.model.fleet import Bucket, Fleet, Interruption, Order, Worker
 from autoscaler.core.model.memory import Memory, WorkerNote
@@ -127,6 +127,10 @@ class Observer:
     _notices: tuple[Interruption, ...] = field(default=(), init=False)
     """Those of the last listing."""
     _spending: SpendingReader | None = field(default=None, init=False)
+    _left: tuple[tuple[str, ...], frozenset[str | None], tuple[str, ...]] = field(
+        default=((), frozenset(), ()), init=False
+    )
+    """Silent hosts of no worker, hosts of workers, and which of the former have the names of workers that have left."""
     _listing: Future[Listing] | None = field(default=None, init=False)
     _configuration: ConfigurationReader = field(default_factory=ConfigurationReader, init=False)
     _listings: ListingReader = field(default_factory=ListingReader, init=False)
@@ -170,6 +174,7 @@ class Observer:
         # counts.
         fleet = self._fleet(listed, requests, now)
         cluster = cluster_from(outputs, zone=self.zone, now=now)
+        memory = replace(memory, left_hosts=self._left_hosts(cluster, memory))
         fleet = fleet if self.rule_files is None else self.rule_files.sized(fleet)
         fleet = self._foreign.without(fleet, cluster, memory, policy.master, now)
         fleet = _with_notices(fleet, reported_notices(cluster.hosts, fleet.workers))
@@ -223,6 +228,14 @@ class Observer:
         if stopped and resumed_at is not None and resumed_at > self.store.memory.saved_at:
             return replace(memory, circuit_breaker=None, kills_stopped=None)
         return memory
+
+    def _left_hosts(self, cluster: Cluster, memory: Memory) -> tuple[str, ...]:
+        """The hosts that do not report, are no worker's, and have the name of one that has left."""
+        own = frozenset(note.host for note in memory.workers.values() if not note.left)
+        silent = tuple(host.name for host in cluster.hosts if not host.heard and host.name not in own)
+        if (silent, own) != self._left[:2]:
+            self._left = silent, own, self.store.history.left(silent) if silent else ()
+        return self._left[2]
 
     def _as_done(self, worker_id: str, note: WorkerNote) -> WorkerNote:
         """A step that the journal has as done needs no observation: any change since is a person's."""

@@ -155,8 +155,12 @@ def _ended_part(end: JobEnd, zone: tzinfo | None) -> dict[str, Any]:
 
 def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None = None) -> dict[str, Any] | None:
     """All that is known of a worker or host, by host name (also its first label) or worker id; None: there is none."""
-    verdict = next((w for w in plan.workers if name in (w.name, w.id)), None) or next(
-        (w for w in plan.workers if w.name.lower().partition(".")[0] == name.lower().partition(".")[0]), None
+    named = [w for w in plan.workers if name in (w.name, w.id)]
+    again = next((w for w in named if w.reason.code is Code.HOST_OF_LEFT_WORKER), None)
+    verdict = (
+        again
+        or next(iter(named), None)
+        or next((w for w in plan.workers if w.name.lower().partition(".")[0] == name.lower().partition(".")[0]), None)
     )
     if verdict is None:
         return None

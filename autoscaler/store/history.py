@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from autoscaler.core.model.cluster import short_name
 from autoscaler.core.model.fleet import OrderedFor, Worker
 from autoscaler.core.snapshot import JobCategoryVerdict
 from autoscaler.store import encoding
@@ -274,6 +275,16 @@ class History:
         return [
             row["name"] for row in self._database.rows("SELECT DISTINCT name FROM lifetimes WHERE name IS NOT NULL")
         ]
+
+    def left(self, hosts: Sequence[str]) -> tuple[str, ...]:
+        """Those of these hosts that workers had which have ended. Domains are ignored."""
+        rows = self._database.rows(
+            "SELECT lower(substr(name, 1, instr(name || '.', '.') - 1)) AS short, count(*) = count(ended_at) AS ended"
+            " FROM lifetimes WHERE name IS NOT NULL GROUP BY short HAVING short IN (SELECT value FROM json_each(?))",
+            (json.dumps([short_name(host) for host in hosts]),),
+        )
+        ended = {row["short"] for row in rows if row["ended"]}
+        return tuple(sorted(host for host in hosts if short_name(host) in ended))
 
     def renting(self) -> tuple[Lifetime, ...]:
         """Of workers that exist. Oldest first."""

@@ -299,6 +299,16 @@ def test_a_persistent_host_is_never_touched() -> None:
     ]
 
 
+def test_a_silent_host_with_the_name_of_a_worker_that_has_left_is_recognised_and_never_touched() -> None:
+    seen = a_snapshot(a_host("w9", heard=False, states="u"), a_host("h1", heard=False, states="u"))
+    made = plan(replace(seen, memory=replace(seen.memory, left_hosts=("w9",))))
+    assert {verdict.name: (verdict.verdict, verdict.reason.code) for verdict in made.workers} == {
+        "h1": ("keep", Code.PERSISTENT),
+        "w9": ("keep", Code.HOST_OF_LEFT_WORKER),
+    }
+    assert made.actions == ()
+
+
 def test_a_worker_of_an_unknown_node_array_is_never_touched() -> None:
     made = plan(a_snapshot(a_worker(idle=9999, node_array="gone"), a_machine("w2", node_array="gone")))
     assert (acts(made), verdict_and_code(made, "w2")) == ([], ("keep", Code.UNKNOWN_NODE_ARRAY))

@@ -56,6 +56,38 @@ def test_a_cell_that_is_restored_from_a_copy_gets_its_workers_back(
     assert {one.worker_id for one in scaling.lifetimes()} == machine, "no other machine was rented"
 
 
+def test_hosts_of_workers_that_have_left_are_recognised_when_the_cell_is_restored_with_them(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    cell = empty_cell
+    scaling = Autoscaling(cell, SETTINGS)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
+    assert scaling.command("init", "--yes").returncode == 0
+    first = cell.submit("-b", "y", "true")
+    with scaling.running():
+        until(lambda: scaling.ended_well(first), 60)
+    (worker,) = scaling.living()
+    end_qmaster(cell, until)
+    cell.out("cp", "-a", str(cell.root / "default"), str(cell.root / "copy"))
+    cell.start_qmaster()
+    with scaling.running(CP_CAP_AUTOSCALE_IDLE_TIMEOUT="0.5"):
+        until(lambda: not scaling.living(), 60)
+    end_qmaster(cell, until)
+    cell.out("rm", "-rf", str(cell.root / "default"))
+    cell.out("mv", str(cell.root / "copy"), str(cell.root / "default"))
+    cell.start_qmaster()
+    assert worker in scaling.execution_hosts()
+    verdicts = {each["name"]: each["reason"]["code"] for each in scaling.plan()["workers"] if each["id"] is None}
+    assert verdicts == {worker: "HOST_OF_LEFT_WORKER", "master": "QMASTER_HOST"}
+    said = scaling.command("explain", worker).stdout.decode()
+    assert "it has the name of a worker that has left" in said
+    assert "qconf -de" in said
+    second = cell.submit("-b", "y", "true")
+    with scaling.running():
+        until(lambda: scaling.ended_well(second), 120)
+    assert worker in scaling.execution_hosts(), "a person decides on it"
+
+
 def test_a_qmaster_that_is_restarted_while_the_service_runs_on_needs_nothing(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -365,6 +365,13 @@ def test_a_worker_ended_when_that_was_first_observed(store: Store, ended: bool) 
     assert (store.history.ended_after(19.0), store.history.ended_after(20.0)) == (frozenset({"i-1"}), frozenset())
 
 
+def test_hosts_of_workers_that_have_left_are_known_by_name_unless_a_living_worker_has_it(store: Store) -> None:
+    gone = [replace(WORKER, id=f"i-{name}", name=name) for name in ("w1", "w2.example.org", "w3")]
+    store.history.note_workers(gone, [], 10.0)
+    store.history.note_workers([replace(WORKER, id="i-new", name="w3")], [], 20.0)
+    assert store.history.left(["W1.example.org", "w2", "w3", "w4"]) == ("W1.example.org", "w2")
+
+
 def test_a_worker_has_the_last_listed_name(store: Store) -> None:
     for name, at in ((None, 10.0), ("w1", 20.0), (None, 30.0)):
         store.history.note_workers([replace(WORKER, name=name)], [], at)

@@ -379,6 +379,10 @@ class Memory:
     """The whole memory; a new cell starts with the empty one."""
 
     passes: int = 0
+    left_hosts: tuple[str, ...] = ()
+    """Execution hosts that do not report and have the names of workers that have left: Grid Engine was restored to a
+    time when it had them, or their names were given to others.
+    """
     workers: Mapping[str, WorkerNote] = field(default_factory=lambda: MappingProxyType({}))
     """By worker id."""
     able_since: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))

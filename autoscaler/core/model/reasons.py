@@ -117,6 +117,7 @@ class Code(StrEnum):
 
     # -- workers ---------------------------------------------------------------------------------------
     PERSISTENT = "PERSISTENT"
+    HOST_OF_LEFT_WORKER = "HOST_OF_LEFT_WORKER"
     QMASTER_HOST = "QMASTER_HOST"
     RUNS_JOBS = "RUNS_JOBS"
     RESERVED = "RESERVED"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -22,13 +22,12 @@ from autoscaler.core.outcome.own_growth import own_growth
 from autoscaler.core.outcome.starving import starving
 from autoscaler.core.outcome.unstarted_jobs import unstarted_jobs, unstarted_reasons
 from autoscaler.core.outcome.waiting_notes import Waiting, tell_waiting
-from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.recovery import Recovery, uncertain_jobs
 from autoscaler.core.requests.targets import unknown_arrays, unknown_types
 from autoscaler.core.scale_down.auto_stop import answers
 from autoscaler.core.scale_down.quarantine import quarantine_notes
 from autoscaler.core.scale_up.launches import Launches
-from autoscaler.core.snapshot import Assigned, Plan, WorkerVerdict
+from autoscaler.core.snapshot import Assigned, Plan, Snapshot, WorkerVerdict
 from autoscaler.core.unsatisfiable.deadlock import DeadlockVerdicts
 from autoscaler.core.workers.failed_launches import with_recent_failures
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -69,7 +68,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
         memory=memory,
         due=_due(facts, decided, memory),
         job_categories=job_categories,
-        workers=(*(step.verdict for step in steps), *_persistent(facts.observed, facts.policy)),
+        workers=(*(step.verdict for step in steps), *_persistent(facts.observed, facts.snapshot)),
         buckets=launches.buckets,
         notes=(
             *_notes(facts, decided),
@@ -148,17 +147,18 @@ def _actions(
     return tuple(sorted(actions, key=lambda action: action.order))
 
 
-def _persistent(observed: ObservedWorkers, policy: Policy) -> tuple[WorkerVerdict, ...]:
+def _persistent(observed: ObservedWorkers, snapshot: Snapshot) -> tuple[WorkerVerdict, ...]:
     """Verdicts on persistent hosts: they are never changed."""
+    master, left = snapshot.policy.master, snapshot.memory.left_hosts
     return tuple(
-        WorkerVerdict(
-            host.name,
-            None,
-            "keep",
-            because(Code.QMASTER_HOST if same_host(host.name, policy.master) else Code.PERSISTENT),
-        )
-        for host in observed.others
+        WorkerVerdict(host.name, None, "keep", _why_persistent(host.name, master, left)) for host in observed.others
     )
+
+
+def _why_persistent(name: str, master: str, left: Collection[str]) -> Reason:
+    if same_host(name, master):
+        return because(Code.QMASTER_HOST)
+    return because(Code.HOST_OF_LEFT_WORKER) if name in left else because(Code.PERSISTENT)
 
 
 def _notes(facts: Facts, decided: Decisions) -> tuple[Reason, ...]:

@@ -11,6 +11,14 @@ ROWS = {
     Code.PERSISTENT: ReasonRow(
         "it is a persistent host", short="persistent", remedy="It was not launched by us: start and end it as before."
     ),
+    Code.HOST_OF_LEFT_WORKER: ReasonRow(
+        "it has the name of a worker that has left, and does not report: Grid Engine has it again, as after it was "
+        "restored from a copy",
+        short="of a worker that has left",
+        remedy="If no machine of yours has that name, take it out of its host group (`qconf -mhgrp`), then "
+        "`qconf -de HOST`. Jobs that are listed there ended, or run nowhere: `qdel -f JOB`.",
+        needs_person=True,
+    ),
     Code.QMASTER_HOST: ReasonRow(
         "it is the qmaster host",
         short="master",
