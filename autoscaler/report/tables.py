@@ -49,7 +49,7 @@ def workers_blocks(rows: Sequence[Row]) -> list[Block]:
     if not rows:
         return [Block(lines=["no workers"])]
     there, gone = _there(rows)
-    columns = ("name", "id", "type", "array or group", "slots", "state", "verdict", "price/h", "why")
+    columns = ("name", "id", "type", "array or group", "slots", "phase", "verdict", "price/h", "why")
     cells = [
         (
             row["name"],
@@ -57,7 +57,7 @@ def workers_blocks(rows: Sequence[Row]) -> list[Block]:
             row["instance_type"] or "-",
             row["group_id"] or row["node_array"] or "-",
             "-" if row["slots"] is None else f"{row['used']}/{row['slots']}",
-            row["state"] or "-",
+            _phase(row),
             row["verdict"],
             price(row["price_per_hour"], row["currency"]) if row["id"] and row["state"] != "terminated" else "-",
             row["reason"]["text"],
@@ -65,6 +65,12 @@ def workers_blocks(rows: Sequence[Row]) -> list[Block]:
         for row in there
     ]
     return [Block(columns=columns, rows=cells, lines=_gone(gone))]
+
+
+def _phase(row: Row) -> str:
+    """`ready: idle, in alarm`."""
+    held = ", ".join(each["name"] for each in row["conditions"])
+    return f"{row['phase'] or '-'}{f': {held}' if held else ''}"
 
 
 def queue_blocks(document: Row) -> list[Block]:

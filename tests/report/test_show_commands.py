@@ -310,6 +310,7 @@ def a_row(name: str, code: str, **more: Any) -> dict[str, Any]:
         "node_array": "execute:4",
         "group_id": None,
     }
+    row |= {"phase": "ready", "conditions": []}
     row |= {"state": "running", "slots": None, "verdict": "wait", "price_per_hour": 0.096, "currency": "USD"}
     return row | {"reason": {"code": code, "text": "so"}} | more
 
@@ -324,3 +325,10 @@ def test_a_worker_is_shown_with_its_array_or_its_group(capsys: pytest.CaptureFix
     print_blocks(workers_blocks([a_row("w1", "BOOTING"), a_row("w2", "BOOTING", group_id="execute:4-w1")]))
     _, one, other = (line.split() for line in capsys.readouterr().out.splitlines() if line.strip())
     assert (one[3], other[3]) == ("execute:4", "execute:4-w1")
+
+
+def test_a_worker_is_shown_with_its_phase_and_its_conditions(capsys: pytest.CaptureFixture[str]) -> None:
+    held = [{"name": "idle", "since": None}, {"name": "in alarm", "since": None}]
+    print_blocks(workers_blocks([a_row("w1", "IDLE", conditions=held), a_row("h1", "PERSISTENT", phase=None)]))
+    _, worker, persistent = (line for line in capsys.readouterr().out.splitlines() if line.strip())
+    assert ("ready: idle, in alarm" in worker, "ready" in persistent) == (True, False)
