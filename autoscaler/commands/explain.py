@@ -48,7 +48,7 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
             lambda job: _ends(invocation, job),
             store,
             str(record or ""),
-            estimate=RunTimeHistory(invocation.common / "accounting").estimate,
+            estimate=None if record is not None else RunTimeHistory(invocation.common / "accounting").estimate,
         ),
     )
     if as_json:
