@@ -48,6 +48,7 @@ def living(bench: Bench) -> list[str]:
 
 def test_an_orphan_is_removed_from_grid_engine_and_terminated(bench: Bench) -> None:
     orphan = the_orphan(bench)
+    assert (len(bench.grid_engine.hosts), len(living(bench))) == (1, 1)
     end(bench, orphan, orphan)
     assert (list(bench.grid_engine.hosts), living(bench)) == ([], [])
 

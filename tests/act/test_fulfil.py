@@ -223,14 +223,16 @@ def test_a_dynamic_array_stays_while_anything_is_in_it(store: Store, thing: Any)
 def test_a_dynamic_array_is_removed_with_its_last_worker(store: Store, thing: Any) -> None:
     ask(store, Target("burst", count=1))
     ask(store)
+    before = arrays(store)
     Fulfilment(store).note(an_observation(store, thing))
-    assert arrays(store) == []
+    assert (before, arrays(store)) == (["burst"], [])
 
 
 def test_a_dynamic_array_is_removed_when_the_last_request_set_that_names_it_lapses(store: Store) -> None:
     ask(store, Target("burst", count=1), expires=NOW)
+    before = [array.name for array in store.requests.load(NOW - 1).arrays]
     Fulfilment(store).note(an_observation(store))
-    assert arrays(store) == []
+    assert (before, arrays(store)) == (["burst"], [])
 
 
 def test_an_array_that_an_array_in_use_extends_stays(store: Store) -> None:
@@ -243,6 +245,7 @@ def test_an_array_that_an_array_in_use_extends_stays(store: Store) -> None:
 def test_ending_all_requests_removes_sets_arrays_and_nodes(store: Store) -> None:
     create(store, "n1")
     ask(store, Target("burst", count=1))
+    assert (len(store.requests.load(NOW).sets), arrays(store), [*serving(store)]) == (1, ["burst"], ["n1"])
     Fulfilment(store).end_all(NOW, "stop")
     assert (store.requests.load(NOW).sets, arrays(store), serving(store)) == ((), [], {})
 

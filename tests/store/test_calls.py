@@ -41,6 +41,7 @@ def test_calls_that_read_and_refused_ones_push_out_no_change() -> None:
 def test_changes_are_kept_for_a_time() -> None:
     log = CallLog.open(None)
     log.add(CALL)
+    assert CALL in log.newest(2000)
     for number in range(150):
         log.add(replace(CALL, at=CALL.at + CHANGES_KEPT + 1 + number))
     assert CALL not in log.newest(2000)

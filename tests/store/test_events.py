@@ -162,6 +162,8 @@ def test_a_pass_without_events_writes_nothing(store: Store) -> None:
     store.database._connection.set_trace_callback(writes.append)
     store.events.keep(PassEvents(KnownEvents()))
     assert writes == []
+    keep(store.events, an_event(SUBMITTED, "1"))
+    assert writes
 
 
 def test_events_older_than_30_days_are_forgotten(table: EventTable) -> None:
@@ -225,6 +227,7 @@ def test_text_that_users_can_make_long_is_bounded(
 
 def test_the_store_forgets_events_with_the_rest(store: Store) -> None:
     keep(store.events, an_event(SUBMITTED, "1"))
+    assert store.events.read()
     store.forget_old(NOW + KEPT_FOR + 5)
     assert not store.events.read()
 

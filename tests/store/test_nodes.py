@@ -101,6 +101,7 @@ def test_a_failed_node_that_nobody_ends_is_forgotten_in_time(store: Store) -> No
     store.nodes.create([node()])
     store.nodes.bind("n1", "w1")
     store.nodes.lose({"w1": GONE}, at=200.0)
+    assert store.nodes.row("n1") is not None
     store.nodes.forget(300.0)
     assert store.nodes.row("n1") is None
 

@@ -142,6 +142,7 @@ def test_nulls_that_remove_nothing_take_no_room(table: RequestTable) -> None:
 
 def test_an_array_of_the_settings_is_restored_when_no_set_names_it(table: RequestTable) -> None:
     ask(table, "a", arrays=[ArrayDefinition("execute", max_count=4)])
+    assert names(table.load(1.0)) == ["execute"]
     ask(table, "a")
     assert table.load(1.0).arrays == ()
 
@@ -312,6 +313,7 @@ def test_a_set_without_keepalive_keeps_it_while_it_names_the_array(table: Reques
 def test_a_lapsed_set_does_not_keep_workers_alive_when_it_is_requested_again(table: RequestTable) -> None:
     ask(table, "a", arrays=[keeping("a")], until=10.0)
     ask(table, "b", Target("execute", count=1))
+    assert kept(table, 9.0) != {}
     ask(table, "a", Target("execute", count=1), at=20.0)
     assert kept(table, 21.0) == {}
 

@@ -351,9 +351,11 @@ def test_a_worker_that_ended_before_the_first_listing_costs_nothing(store: Store
 
 
 def test_a_worker_missing_from_one_listing_is_alive_when_it_is_back(store: Store) -> None:
+    ends = []
     for listing, at in (([WORKER], 10.0), ([], 20.0), ([WORKER], 30.0)):
         store.history.note_workers(listing, [], at)
-    assert store.history.lifetimes()[0].ended_at is None
+        ends.append(store.history.lifetimes()[0].ended_at)
+    assert ends == [None, 20.0, None]
 
 
 @pytest.mark.parametrize("ended", (True, False), ids=("listed as ended", "no longer listed"))
