@@ -7,7 +7,7 @@ empty worker of a type. Proofs that a job can never run do not: another image ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from autoscaler.core.model.cluster import Complex, ExecutionHost
 from autoscaler.core.model.complexes import amount, canonical
@@ -35,7 +35,8 @@ def learn_reported(
     found = {
         (each.type, each.node_array): each for each in known if each.at > since and now - each.at < FORGOTTEN_AFTER
     }
-    offers: dict[object, HostValues] = {}
+    offers: dict[object, _Promised] = {}
+    forced = tuple(name for name, entry in sorted(complexes.items()) if is_forced(entry))
     joined = [(worker.note.joined_at, worker) for worker in machines if worker.note.joined_at is not None]
     for joined_at, worker in sorted(joined, key=lambda pair: (pair[0], pair[1].worker.id)):
         host, array = worker.host, worker.array
@@ -46,9 +47,9 @@ def learn_reported(
         key = worker.worker.type.name, array.name
         offer = worker.worker.type, array.name, worker.worker.bucket
         if offer not in offers:
-            offers[offer] = host_values_of(worker.worker.type, array, complexes, worker.worker.bucket)
-        promised = offers[offer]
-        values = tuple(_differing(host, promised, complexes, found.get(key)))
+            promised = host_values_of(worker.worker.type, array, complexes, worker.worker.bucket)
+            offers[offer] = _promised(promised, complexes, forced)
+        values = tuple(_differing(host, offers[offer], found.get(key)))
         found[key] = ReportedType(*key, values, joined_at)
     return tuple(each for _, each in sorted(found.items()) if each.values)
 
@@ -93,20 +94,35 @@ def _is_more(text: str, promised: str | None, entry: Complex | None) -> bool:
     return (amount(text, entry.type) or 0) > (amount(promised, entry.type) or 0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Promised:
+    """What is compared of all hosts of an offer."""
+
+    values: tuple[tuple[str, str, str], ...]
+    """Name, type and promised text of each value that stays as it is."""
+    unpromised: tuple[str, ...]
+    """Forced complexes that the offer does not have."""
+
+
+def _promised(offer: HostValues, complexes: Mapping[str, Complex], forced: Sequence[str]) -> _Promised:
+    known = [(name, complexes[name], text) for name, text in sorted(offer.properties.items()) if name in complexes]
+    return _Promised(
+        tuple((name, e.type, text) for name, e, text in known if e.relop != "EXCL" and name not in CHANGING),
+        tuple(name for name in forced if name not in offer.forced),
+    )
+
+
 def _differing(
-    host: ExecutionHost, promised: HostValues, complexes: Mapping[str, Complex], before: ReportedType | None
+    host: ExecutionHost, promised: _Promised, before: ReportedType | None
 ) -> Iterator[tuple[str, str | None]]:
     most = dict(before.values) if before is not None else {}
-    for name, text in sorted(promised.properties.items()):
-        entry = complexes.get(name)
-        if entry is None or entry.relop == "EXCL" or name in CHANGING:
-            continue
-        kind, shown = entry.type, shown_value(host, name)
+    for name, kind, text in promised.values:
+        shown = shown_value(host, name)
         if name in _GROWING:
             seen = [each for each in (shown, most.get(name)) if each is not None]
             shown = max(seen, key=lambda text: amount(text, kind) or 0, default=None)
         if shown is None or canonical(shown, kind) != text:
             yield name, shown
-    for name, entry in sorted(complexes.items()):
-        if is_forced(entry) and name not in promised.forced and (shown := shown_value(host, name)) is not None:
+    for name in promised.unpromised:
+        if (shown := shown_value(host, name)) is not None:
             yield name, shown
