@@ -38,7 +38,7 @@ def online(root: Path, script: str) -> subprocess.CompletedProcess[str]:
         if (file := Path("/etc", name)).exists():
             shutil.copyfile(file, root / "etc" / name)
     ours = [f"{name}={value}" for name, value in os.environ.items() if re.match(r"(?i)(ssl|requests|https?)_", name)]
-    given = ("PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", *ours)
+    given = ("PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", *ours)
     words = ("chroot", str(root), "/usr/bin/env", "-i", *given, "bash", "-ec", f"cd /root\n{script}")
     return subprocess.run(words, capture_output=True, text=True, timeout=1800, check=False)
 
@@ -91,7 +91,7 @@ def test_the_page_installs_the_wheel_and_a_checkout(built: Built, make_root: Mak
     done = online(root, f"python3 -m venv own; . own/bin/activate\n{of_wheel.text}{shown}python -c 'import boto3'\n")
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [f"sge-autoscaler, version {version}"]), done.stderr
     assert (root / "root/.local/bin/sge-autoscaler").is_symlink(), "by pipx"
-    done = online(root, f"cd checkout\n{of_checkout.text}PATH=/usr/local/bin:$PATH\n{shown}")
+    done = online(root, f"cd checkout\n{of_checkout.text}{shown}")
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [f"sge-autoscaler, version {version}"]), done.stderr
 
 
