@@ -8,9 +8,9 @@ import pytest
 
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, QueueInstance
 from autoscaler.core.model.fleet import MachineState
-from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.request_sets import Requests, RequestSet, Target
-from autoscaler.core.outcome.sample import ArraySample, Sample, Starts, merged, sample_of, starts
+from autoscaler.core.outcome.sample import ArraySample, Sample, Starts, arrived, merged, sample_of, starts
 from autoscaler.core.outcome.sample import running as all_running
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Snapshot
@@ -74,6 +74,17 @@ def test_a_worker_is_counted_by_its_stage(thing: Thing, stage: str) -> None:
 def test_a_job_on_a_machine_that_is_gone_does_not_count_as_running(state: MachineState, count: int) -> None:
     """qmaster lists it until a person deletes it."""
     assert sampled(a_worker(used=1, state=state)).running == count
+
+
+@pytest.mark.parametrize(("passes", "known", "price"), ((7, False, 0.048), (7, True, 0.0), (0, False, 0.0)))
+def test_a_machine_that_came_since_the_last_sample_costs_from_its_creation(
+    passes: int, known: bool, price: float
+) -> None:
+    """m5.large costs 0.096 an hour, and was there for 30 of 60 s. Lost memory does not say which machines are new."""
+    seen = a_snapshot(a_machine("w1", age=30, price_per_hour=0.096))
+    notes = {"i-w1": WorkerNote(NOW - 25)} if known else {}
+    seen = replace(seen, memory=replace(seen.memory, passes=passes, workers=notes))
+    assert arrived(Sample(NOW - 60), seen, NOW).price_per_hour == pytest.approx(price)
 
 
 def test_a_sample_has_the_plans_job_counts() -> None:

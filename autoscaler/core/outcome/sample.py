@@ -155,6 +155,8 @@ def arrived(last: Sample, snapshot: Snapshot, until: float) -> Sample:
     A machine costs from its creation, and shows in a listing some seconds later or, if no pass followed, minutes.
     """
     seconds, arrays = until - last.at, dict(last.arrays)
+    if not snapshot.memory.passes:  # it is lost, and does not say which machines are new
+        return last
     for worker in snapshot.fleet.workers if seconds > 0 else ():
         if worker.id in snapshot.memory.workers:
             continue
