@@ -9,13 +9,13 @@ import pytest
 
 from autoscaler.core.actions import Hold, Launch, Release, Remove, Terminate
 from autoscaler.core.demand.eligibility import details_wanted
-from autoscaler.core.demand.owners import main_owner, owner_of
 from autoscaler.core.limits.circuit_breaker import slowed_owners, tripped
 from autoscaler.core.model.cluster import JobCategory, JobRequest
 from autoscaler.core.model.evidence import Answer
 from autoscaler.core.model.fleet import OrderedFor, OrderState
 from autoscaler.core.model.memory import Event, LaunchTrial, OwnerSeen
 from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.owners import main_owner, owner_of
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import CircuitBreaker, Limits, OwnerKind
 from autoscaler.core.snapshot import Plan, Snapshot

@@ -43,6 +43,7 @@ WITHOUT_SETTING: Mapping[type[Any], Mapping[str, str]] = MappingProxyType(
             **dict.fromkeys(("queues", "node_arrays", "circuit_breaker", "host_names"), DERIVED),
             "master": "Grid Engine's name of the host",
             "detail_age": "it is the same everywhere",
+            "assigns": "`plan --assignment` sets it",
         },
     }
 )

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields, replace
 from functools import cached_property
 
-from autoscaler.core.demand.owners import owner_of
 from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.model.demand_vector import ELSEWHERE, CategoryDemand, Demand, Property
 from autoscaler.core.model.fleet import Assignment
+from autoscaler.core.owners import owner_of
 from autoscaler.core.policy import OwnerKind
 
 

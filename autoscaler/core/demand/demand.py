@@ -15,7 +15,6 @@ from autoscaler.core.demand import access
 from autoscaler.core.demand.constraint_demand import ConstraintDemand, Entries
 from autoscaler.core.demand.eligibility import CategoryPart, judge, submitted_ahead
 from autoscaler.core.demand.job_requests import ANY_TIME, MOST_REQUESTS, ReadRequest, RequestReader
-from autoscaler.core.demand.owners import owner_of
 from autoscaler.core.demand.shared_limits import Place, SharedLimits
 from autoscaler.core.demand.unstarted import kept_from_hosts
 from autoscaler.core.model.cluster import Cluster, JobDetail, JobRequest
@@ -23,6 +22,7 @@ from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.core.owners import owner_of
 from autoscaler.core.placement.needs import hardest_first, requested_amounts
 from autoscaler.core.placement.queue_instances import forced_in
 from autoscaler.core.policy import Policy

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoscaler.core.demand.detail_needs import NOTHING, Needs
-from autoscaler.core.demand.owners import in_turn
 from autoscaler.core.model.cluster import ExecutionHost, JobCategory, JobDetail, JobRequest
 from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.owners import in_turn
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.remembered import PerCategory
 

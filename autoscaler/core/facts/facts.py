@@ -22,7 +22,6 @@ from autoscaler.core.capacity.reported_values import learn_reported
 from autoscaler.core.capacity.supply import Supply, SupplyContext, supply_of, usage_of
 from autoscaler.core.constraints.ruleset import NONE_KEPT
 from autoscaler.core.demand.demand import PendingDemand, read_demand
-from autoscaler.core.demand.owners import main_owner, seen_owners
 from autoscaler.core.hosts.load_reports import expected_back, track_silence
 from autoscaler.core.joining.seq_nos import seq_nos_of
 from autoscaler.core.limits.backoff import (
@@ -45,6 +44,7 @@ from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.core.model.memory import CameUp, Memory, OwnerSeen, ReportedType
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.owners import main_owner, seen_owners
 from autoscaler.core.placement.constraint_effects import under_rules
 from autoscaler.core.placement.dispatches import before_dispatch
 from autoscaler.core.placement.queue_instances import with_queue_instances

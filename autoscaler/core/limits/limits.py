@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from autoscaler.core.actions import Launch, LaunchSet
-from autoscaler.core.demand.owners import main_owner
 from autoscaler.core.limits.circuit_breaker import most_left_out
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.owners import main_owner
 from autoscaler.core.policy import CircuitBreaker, Limits, NodeArrayPolicy, Policy
 from autoscaler.core.requests.arrays import GROUPS
 

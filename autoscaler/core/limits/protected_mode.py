@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.demand.categories import Categories, category_key, owners_of
-from autoscaler.core.demand.owners import main_owner, name_of, tasks_besides
 from autoscaler.core.limits.launch_results import Ended, Watched, watch
 from autoscaler.core.limits.limits import HOUR
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
@@ -23,6 +22,7 @@ from autoscaler.core.model.memory import Event, LaunchTrial, ProtectedArray, Unh
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.owners import main_owner, name_of, tasks_besides
 from autoscaler.core.policy import NodeArrayPolicy, OwnerKind, Policy
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.snapshot import Snapshot

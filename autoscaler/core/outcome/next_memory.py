@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from autoscaler.core.actions import Annotate, Disable, Remove, Terminate
-from autoscaler.core.demand.owners import main_owner
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.hosts.load_reports import track_silence
 from autoscaler.core.limits.limits import HOUR, as_event
@@ -13,6 +12,7 @@ from autoscaler.core.limits.lost_state import lost_at
 from autoscaler.core.model.memory import Disabling, Event, Memory, WorkerNote
 from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.waiting_notes import WaitingNotes
+from autoscaler.core.owners import main_owner
 from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.failure_domains import noted
 from autoscaler.core.scale_down.quarantine import WINDOW

@@ -8,7 +8,6 @@ from itertools import islice
 
 from autoscaler.core.capacity.forecast import PlacementResult
 from autoscaler.core.demand.eligibility import CategoryPart
-from autoscaler.core.demand.owners import in_turn, owner_of
 from autoscaler.core.demand.unstarted import note_of, patience
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.model.demand_vector import CategoryDemand
@@ -16,6 +15,7 @@ from autoscaler.core.model.evidence import KeptBy, SchedulerSays
 from autoscaler.core.model.memory import UnstartedJob
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.owners import in_turn, owner_of
 from autoscaler.core.placement.placement import takes_part
 
 BETWEEN = 20.0

@@ -14,12 +14,12 @@ from itertools import chain, islice
 from types import MappingProxyType
 
 from autoscaler.core.actions import TellWaiting
-from autoscaler.core.demand.owners import in_turn
 from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.model.complexes import runs
 from autoscaler.core.model.memory import Memory, WaitingNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.outcome.innermost import cause_of
+from autoscaler.core.owners import in_turn
 from autoscaler.core.snapshot import JobCategoryVerdict
 
 LONG = 600.0

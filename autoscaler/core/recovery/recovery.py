@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from autoscaler.core.actions import Release
-from autoscaler.core.demand.owners import in_turn
 from autoscaler.core.model.cluster import Cluster, JobDetail
 from autoscaler.core.model.memory import HeldJob, Memory
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.owners import in_turn
 from autoscaler.core.recovery.failure_domains import vouched_s
 from autoscaler.core.recovery.lost_jobs import (
     holding,

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from autoscaler.core.demand.owners import owner_of, tasks_besides
 from autoscaler.core.limits.protected_mode import LaunchAllowance
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.reasons import Reason
+from autoscaler.core.owners import owner_of, tasks_besides
 from autoscaler.core.policy import OwnerKind
 
 

@@ -15,13 +15,13 @@ from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.cost.spending import Budget, Whose
 from autoscaler.core.demand.categories import assignment_of
 from autoscaler.core.demand.constraint_demand import unmet_by
-from autoscaler.core.demand.owners import main_owner, ordered_for
 from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window, what_is_left
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
 from autoscaler.core.model.memory import Backoff, Event, ReportedType
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.owners import main_owner, ordered_for
 from autoscaler.core.placement.needs import Want
 from autoscaler.core.placement.placement import PLENTY, OpenPlacement
 from autoscaler.core.policy import FITTING, NodeArrayPolicy, Policy

@@ -15,12 +15,12 @@ from itertools import islice
 
 from autoscaler.core.actions import Annotate, AskGridEngine, Hold, JobAction, Kill, ProbeHost, Question, Release
 from autoscaler.core.demand.eligibility import WAITING_STATES, CategoryPart
-from autoscaler.core.demand.owners import in_turn
 from autoscaler.core.model.cluster import JobRequest, names_of
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.evidence import Answer
 from autoscaler.core.model.memory import OwnerSeen, UnsatisfiableNote
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.owners import in_turn
 from autoscaler.core.policy import DeadlockAnswer
 from autoscaler.core.unsatisfiable.certainty import Candidate, DeadlockContext, NextStep, Verdict, answer_to, judge_job
 from autoscaler.core.unsatisfiable.probe_hosts import probe_hosts_for

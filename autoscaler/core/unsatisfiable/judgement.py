@@ -12,7 +12,6 @@ from functools import partial
 from autoscaler.core.capacity.forecast import PlacementResult
 from autoscaler.core.demand.demand import PendingDemand
 from autoscaler.core.demand.job_requests import RequestReader
-from autoscaler.core.demand.owners import owner_of
 from autoscaler.core.limits.circuit_breaker import by_owner
 from autoscaler.core.model.cluster import ExecutionHost, JobRequest
 from autoscaler.core.model.demand_vector import Demand
@@ -20,6 +19,7 @@ from autoscaler.core.model.fleet import BucketKey, Fleet, InstanceType
 from autoscaler.core.model.memory import OwnerSeen
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.core.owners import owner_of
 from autoscaler.core.placement.hosts import emptied_host
 from autoscaler.core.placement.needs import requested_amounts
 from autoscaler.core.snapshot import Snapshot

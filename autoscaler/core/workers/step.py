@@ -13,13 +13,13 @@ from typing import Any, Generic, Protocol, TypeVar
 from autoscaler.core.actions import Action, Disable, Enable, Enrol, Remove, Terminate
 from autoscaler.core.constraints.per_array import KeepAlive
 from autoscaler.core.constraints.ruleset import NONE_KEPT
-from autoscaler.core.demand.owners import main_owner
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.fleet import FailureKind, RefusedEnd
 from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.waits import doubled_wait
+from autoscaler.core.owners import main_owner
 from autoscaler.core.policy import OwnerKind
 from autoscaler.core.snapshot import WorkerVerdict
 from autoscaler.core.workers.phases import Phase, disabled
