@@ -23,7 +23,7 @@ PASSES = 10
 def evidence(kinds: list[str], now: float) -> Evidence:
     """What each worker shows now, and shows as long as it is there."""
     failures = [
-        JobFailure(f"w{n}", job, now - 10, "8 : in prolog", "ann")
+        JobFailure(f"w{n}", job, now - 10, "18 : shepherd returned an error", "ann")
         for n, kind in enumerate(kinds)
         if kind == "black hole"
         for job in (1, 2, 3)
