@@ -634,13 +634,16 @@ _MANY_OF = """
 import os, socket, sys
 held = []
 path, target, uids, each = sys.argv[1], sys.argv[2], range(*map(int, sys.argv[3:5])), int(sys.argv[5])
+held_back = sys.argv[6] == "True"
 for uid in uids:
     os.seteuid(uid)
     for _ in range(each):
         one = socket.socket(socket.AF_UNIX)
         one.connect(path)
         one.settimeout(60)
-        one.sendall(f"GET {target} HTTP/1.0\\r\\n\\r\\n".encode())
+        one.sendall(f"GET {target} HTTP/1.0\\r\\n".encode())
+        if len(held) + 1 == len(uids) * each or not held_back:
+            one.sendall(b"\\r\\n")
         held.append(one)
     os.seteuid(0)
 print("there", flush=True)
@@ -650,9 +653,13 @@ sys.stdin.read()
 
 
 @contextlib.contextmanager
-def many_of(path: Path, target: str, uids: range, each: int) -> Iterator[subprocess.Popen[str]]:
-    """Open connections of processes with these uids, which ask and do not read."""
-    words = [str(path), target, str(uids.start), str(uids.stop), str(each)]
+def many_of(
+    path: Path, target: str, uids: range, each: int, *, held_back: bool = False
+) -> Iterator[subprocess.Popen[str]]:
+    """Open connections of processes with these uids, which ask and do not read. `held_back`: only the last one asks to
+    the end of its question.
+    """
+    words = [str(path), target, str(uids.start), str(uids.stop), str(each), str(held_back)]
     command = ["/usr/bin/python3", "-I", "-S", "-c", _MANY_OF, *words]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/") as program:
         assert program.stdin is not None
@@ -687,7 +694,7 @@ def test_uids_that_a_user_may_take_count_as_that_user(
     (tmp_path / "subuid").write_text(f"# comment\n{USER}:61000:1000\nnobody-known:1:2\n")
     monkeypatch.setattr(local_users, "_PEOPLE", local_users.People(tmp_path / "subuid"))
     assert SOCKET.of_user is not None
-    with many_of(served.path, "/nothing", range(61001, 61001 + SOCKET.of_user + 2), 1) as program:
+    with many_of(served.path, "/nothing", range(61001, 61001 + SOCKET.of_user + 2), 1, held_back=True) as program:
         assert program.stdin is not None
         assert program.stdout is not None
         program.stdin.write("read\n")
