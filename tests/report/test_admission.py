@@ -245,15 +245,20 @@ def test_the_archive_needs_only_the_standard_library_of_any_python(
     place.script.write_text(place.script_text())
     place.script.chmod(0o755)
     AdmissionFile(place.file, "cell", lambda: place.installed).keep(WORLD, 10.0)
-    job = "START\nPARAM pe_name local\nPARAM pe_min 64\nPARAM pe_max 64\nBEGIN\n"
-    with subprocess.Popen([place.script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={}) as process:
+    job = "PARAM pe_name local\nPARAM pe_min 64\nPARAM pe_max 64\nBEGIN\n"
+
+    def asked(said: str) -> str:
         assert process.stdin is not None
         assert process.stdout is not None
+        process.stdin.write(said)
+        process.stdin.flush()
+        return process.stdout.readline().strip()
+
+    with subprocess.Popen([place.script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={}) as process:
         limit, replies = Deadline(10), [""]
         while "REJECT" not in replies[-1] and not limit.over():
-            process.stdin.write(job)
-            process.stdin.flush()
-            replies = [process.stdout.readline().strip() for _ in range(2)]
+            replies = [asked("START\n"), asked(job)]
+        assert process.stdin is not None
         process.stdin.close()
         assert process.wait(120) == 0
     assert replies == ["STARTED", f"RESULT STATE REJECT {SENTENCE}"]
