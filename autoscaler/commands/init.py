@@ -143,7 +143,15 @@ def _write_settings(invocation: Invocation, file: Path, given: dict[str, str], *
                 raise click.UsageError(problem)  # click says it, and asks again
             return answer.strip()
 
-        return str(click.prompt(question.text, default=question.found or None, value_proc=checked))
+        try:
+            return str(click.prompt(question.text, default=question.found or None, value_proc=checked))
+        except click.Abort:
+            if sys.stdin.isatty():
+                raise
+            echo()
+            raise click.UsageError(
+                f"nobody answers: give --{question.flag}, or --yes, which takes what it found"
+            ) from None
 
     write_settings(file, given, asked, invocation.environ)
     message = f"wrote {file}; next: {next_command(file)}"

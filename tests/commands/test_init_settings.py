@@ -47,6 +47,11 @@ def test_without_questions_what_is_missing_is_named_by_its_flag(tmp_path: Path) 
     assert ("--types is missing" in str(done.exception), list(tmp_path.iterdir())) == (True, [])
 
 
+def test_without_a_terminal_a_question_that_nobody_answers_is_named_by_its_flag(tmp_path: Path) -> None:
+    done = init(tmp_path / "settings.toml", "--provider=aws", typed="m5\n")
+    assert (done.exit_code, "give --workers" in done.output, list(tmp_path.iterdir())) == (2, True, []), done.output
+
+
 def test_an_existing_file_is_left_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text("# mine\n")
@@ -94,7 +99,7 @@ def test_an_answer_that_cannot_be_is_asked_for_again(tmp_path: Path) -> None:
 
 def test_what_was_typed_amiss_is_named_when_there_is_no_further_answer(tmp_path: Path) -> None:
     done = init(tmp_path / "settings.toml", typed="local\nm5.large\nten\n60\n")
-    assert ("'ten' is no whole number of at least 1" in done.output, done.exit_code) == (True, 1)
+    assert ("'ten' is no whole number of at least 1" in done.output, done.exit_code) == (True, 2)
     assert ("TOML" in done.output, list(tmp_path.iterdir())) == (False, [])
 
 
