@@ -77,6 +77,18 @@ def known() -> tuple[str, ...]:
     return _PROVIDERS.known()
 
 
+def offered() -> str:
+    """The names that an operator chooses from, with commas; `fake` is for tests."""
+    return ", ".join(name for name in known() if name != "fake")
+
+
+def none_chosen() -> SettingsError:
+    """The error of a command that needs a provider."""
+    return SettingsError(
+        f"no provider: set CP_CAP_AUTOSCALE_PROVIDER to one of {offered()}, or to package.module:Class"
+    )
+
+
 def known_prefixes(chosen: str | None = None) -> tuple[str, ...]:
     """Environment prefixes under which providers declare settings of their own, sorted.
 

@@ -16,14 +16,13 @@ from autoscaler import CONFIG_ENV
 from autoscaler.errors import SettingsError, suggestion
 from autoscaler.new_folder import write_file
 from autoscaler.providers.catalog import load_catalog
-from autoscaler.providers.registry import known, known_prefixes, provider_class
+from autoscaler.providers.registry import known, known_prefixes, offered, provider_class
 from autoscaler.settings import load_settings
 from autoscaler.settings.pages import sample_file
 
 VENDOR = Path("/sys/class/dmi/id/sys_vendor")
 """Who made this machine."""
 CLOUDS = {"Amazon EC2": "aws", "Microsoft Corporation": "azure"}
-_NOT_OFFERED = frozenset({"fake"})
 _TYPES = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
 _FORMS = {
     "aws": (re.compile(r"[a-z][a-z-]*[0-9][a-z0-9-]*(\.[a-z0-9-]+)?"), "m5.large", "m5"),
@@ -48,10 +47,11 @@ class Question:
 def questions(environ: Mapping[str, str], vendor: str) -> tuple[Question, ...]:
     """In the order in which they are asked, with what this machine and its environment tell as defaults."""
     defaults = load_settings({}).queues[""]
-    offered = ", ".join(name for name in known() if name not in _NOT_OFFERED)
     cloud = "cloud_pipeline" if environ.get("RUN_ID") else CLOUDS.get(vendor, "")
     return (
-        Question("provider", f"Who rents the machines ({offered})", environ.get("CP_CAP_AUTOSCALE_PROVIDER") or cloud),
+        Question(
+            "provider", f"Who rents the machines ({offered()})", environ.get("CP_CAP_AUTOSCALE_PROVIDER") or cloud
+        ),
         Question(
             "types",
             "Instance type of workers (m5.large), or a family (m5) of which the type is chosen by what waits",

@@ -13,7 +13,7 @@ from autoscaler.commands._instance_types import no_type_fits, offers_in_time, un
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotObservable, SettingsError
 from autoscaler.providers.interface import Provider
-from autoscaler.providers.registry import load, settings_of
+from autoscaler.providers.registry import load, none_chosen, settings_of
 from autoscaler.providers.settings import main_names
 from autoscaler.report.log import queue_log_problems
 from autoscaler.settings import Settings, master_type_problem
@@ -60,7 +60,7 @@ def provider_of(invocation: Invocation) -> Provider:
     """
     settings = invocation.settings
     if settings.process.provider is None:
-        raise SettingsError("no provider: set CP_CAP_AUTOSCALE_PROVIDER")
+        raise none_chosen()
     return load(settings.process.provider, settings.for_provider(invocation.environ), "")
 
 

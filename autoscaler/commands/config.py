@@ -27,7 +27,7 @@ from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.munge import refuse_missing
 from autoscaler.policies import registry as policies
 from autoscaler.process import SystemRunner
-from autoscaler.providers.registry import known, known_prefixes, load, settings_of
+from autoscaler.providers.registry import known, known_prefixes, load, none_chosen, settings_of
 from autoscaler.providers.settings import ExtensionSettings, main_names, read_settings
 from autoscaler.report import SCHEMA
 from autoscaler.settings import Settings, load_settings, master_type_problem
@@ -123,7 +123,7 @@ def check(file: Path | None, as_json: bool) -> None:
     notes, process = list(settings.warnings), settings.process
     problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
     if process.provider is None:
-        problems.append("no provider: set CP_CAP_AUTOSCALE_PROVIDER (`local`, or an import path package.module:Class)")
+        problems.append(str(none_chosen()))
     else:
         problems += _wrong_for_provider(settings) or _wrong_types(settings, notes)
     problems += policies.problems(process.policies, settings.for_provider(os.environ))

@@ -200,11 +200,11 @@ class Invocation:
     def provider(self, *, make_tag: bool = False) -> Provider:
         """The chosen provider. Raises SettingsError."""
         assert self._imports_provider, "this process makes no provider"
-        from autoscaler.providers.registry import load
+        from autoscaler.providers.registry import load, none_chosen
 
         name = self.settings.process.provider
         if name is None:
-            raise SettingsError("no provider: set CP_CAP_AUTOSCALE_PROVIDER, for example to `local`")
+            raise none_chosen()
         return load(name, self.settings.for_provider(self.environ), self.tag(make=make_tag))
 
     def currency(self) -> str:

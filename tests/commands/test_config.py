@@ -52,6 +52,13 @@ def test_check_finds_errors_of_the_chosen_provider(environ: dict[str, str], mess
     assert (done.exit_code, message in done.output) == (2, True), done.output
 
 
+def test_where_no_provider_is_chosen_each_one_of_a_cloud_is_named() -> None:
+    done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_PROVIDER": None})
+    assert (done.exit_code, "one of aws, azure, cloud_pipeline, cyclecloud, local," in done.output) == (2, True), (
+        done.output
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     (
