@@ -34,7 +34,15 @@ class LocalZone(tzinfo):
             return time.localtime()
         fields = (moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second, 0, 0)
         # In the hour that a change of the clock repeats, mktime(3) answers by what it was asked before.
-        both = {time.mktime((*fields, summer)) for summer in (0, 1)}
+        both = {at for summer in (0, 1) if (at := _moment(*fields, summer)) is not None}
         same = sorted(at for at in both if time.localtime(at)[:6] == fields[:6])
         # -1: mktime(3) finds out itself whether summer time holds then.
         return time.localtime(same[-1 if moment.fold else 0] if same else time.mktime((*fields, -1)))
+
+
+def _moment(*fields: int) -> float | None:
+    """None: there is no such time. So glibc answers, up to 2.31 at least, for summer time in a zone that has none."""
+    try:
+        return time.mktime(time.struct_time(fields))
+    except OverflowError:
+        return None

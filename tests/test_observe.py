@@ -246,6 +246,24 @@ def test_the_local_time_zone_has_its_offset_in_summer_and_winter(berlin: LocalZo
     assert datetime(2026, month, 15, 12, tzinfo=berlin).utcoffset() == timedelta(hours=hours)
 
 
+def test_a_zone_without_summer_time_is_read_with_glibc_2_31_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of Debian 11: its mktime(3) knows no summer time there; that of Debian 12 makes one up."""
+    real = time.mktime
+
+    def mktime(fields: time.struct_time) -> float:
+        if fields[8] == 1:
+            raise OverflowError("mktime argument out of range")
+        return real(fields)
+
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    monkeypatch.setattr(time, "mktime", mktime)
+    read = datetime(2026, 11, 27, 23, 25, 28, tzinfo=LocalZone()).timestamp()
+    monkeypatch.undo()
+    time.tzset()
+    assert read == datetime(2026, 11, 27, 17, 55, 28, tzinfo=UTC).timestamp()
+
+
 def test_a_time_converted_to_the_local_time_zone_is_the_same_time(berlin: LocalZone) -> None:
     moment = datetime(2026, 7, 15, 12, tzinfo=UTC)
     assert moment.astimezone(berlin) == moment
