@@ -97,7 +97,9 @@ def _packages(folder: Path, work: Path, version: str, epoch: int) -> Iterator[tu
         name = f"{PROGRAM}-{extra}"
         described = f"{WHAT[extra]}\n Add-on of the package sge-autoscaler, of the same version."
         contents = [_tree(folder / extra), *_documents(name, work, version, epoch)]
-        yield name, contents, {"description": described, "depends": [f"{PROGRAM} (= {version})", LIBC]}
+        control = {"description": described, "depends": [f"{PROGRAM} (= {version})", LIBC]}
+        # Of several packages that it downgrades apt unpacks add-ons first.
+        yield name, contents, control | {"scripts": {"preinstall": scripts["preinstall"]}}
 
 
 def _described(name: str, version: str, contents: Contents, control: Mapping[str, Any], epoch: int) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from tests.page_blocks import elsewhere
 
 SERVICE = "sge-autoscaler.service"
 PATIENT = 240
+APT = ("apt-get", "install", "--yes", "--quiet")
 PAGE = Path("docs/operate/install.md")
 OF_A_SHELL = ("HOME", "TMPDIR", "USER", "LOGNAME", "PATH")
 
@@ -119,12 +120,12 @@ def test_the_packages_are_clean_by_lintian(built: Built) -> None:
 # -- on a private cell -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def machine(make_root: MakeRoot) -> Iterator[Machine]:
-    """A fresh Debian 12 with Grid Engine's commands, booted by systemd beside an empty cell."""
+@pytest.fixture(scope="module", params=("bookworm", "bullseye"))
+def machine(make_root: MakeRoot, request: pytest.FixtureRequest) -> Iterator[Machine]:
+    """A fresh Debian 12 or 11 with Grid Engine's commands, booted by systemd beside an empty cell."""
     if found := cannot_boot():
         pytest.skip(found)
-    with cell_and_machine(make_root("bookworm", "systemd", "gridengine-client", "procps", "iproute2")) as made:
+    with cell_and_machine(make_root(request.param, "systemd", "gridengine-client", "procps", "iproute2")) as made:
         yield made
 
 
@@ -161,11 +162,10 @@ def test_a_package_is_installed_used_upgraded_under_load_and_purged(
         assert instances(machine) >= workers, "workers stay over the upgrade"
         until(lambda: all(ended_well(machine, job) for job in jobs), PATIENT, "every job ends well, once")
         assert machine.log_text(SERVICE).count("launching") <= len(jobs), "no worker is launched twice for a job"
-        older = machine.run(
-            "dpkg", "--install", str(cell.directory / "packages" / built.named(r"sge-autoscaler_.*\.deb").name)
-        )
-        assert (older.returncode, "is older" in (older.stdout + older.stderr).decode()) == (1, True)
-        assert NEWER in machine.out("dpkg-query", "--show", "sge-autoscaler")
+        older = machine.run(*APT, "--allow-downgrades", *in_machine(machine, built, "", "-aws"), timeout=900.0)
+        assert (older.returncode != 0, "is older" in (older.stdout + older.stderr).decode()) == (True, True)
+        assert states(machine) == f"sge-autoscaler {NEWER} installed\nsge-autoscaler-aws {NEWER} installed\n"
+        an_upgrade_without_the_add_on_ends_and_names_it(machine, newer)
         stopped = machine.command("stop", "--now")
         assert stopped.returncode == 0, stopped.stderr
     purged = machine.run("dpkg", "--purge", "sge-autoscaler-aws", "sge-autoscaler", timeout=900.0)
@@ -173,7 +173,28 @@ def test_a_package_is_installed_used_upgraded_under_load_and_purged(
     assert "what the cell itself has stays" in purged.stdout.decode()
     left = set(machine.out("find", "/", "-xdev", "-not", "-path", "/proc/*").splitlines()) - before
     assert [path for path in sorted(left) if "sge-autoscaler" in path and str(cell.directory) not in path] == []
+    assert machine.run("test", "-d", "/opt").returncode == 0, "it was there before"
     assert machine.run("getent", "passwd", ACCOUNT).returncode != 0
+
+
+def in_machine(machine: Machine, built: Built, *extras: str) -> list[str]:
+    names = (built.named(rf"sge-autoscaler{extra}_[0-9].*\.deb").name for extra in extras)
+    return [str(machine.cell.directory / "packages" / name) for name in names]
+
+
+def states(machine: Machine) -> str:
+    form = "--showformat=${Package} ${Version} ${db:Status-Status}\n"
+    return machine.out("dpkg-query", "--show", form, "sge-autoscaler", "sge-autoscaler-aws")
+
+
+def an_upgrade_without_the_add_on_ends_and_names_it(machine: Machine, newer: Built) -> None:
+    """Apt takes the add-on away then, since it is of another version; the service cannot start until it is back."""
+    machine.out("dpkg", "--remove", "sge-autoscaler-aws")
+    done = machine.run("dpkg", "--install", *in_machine(machine, newer, ""), timeout=900.0)
+    assert (done.returncode, "does not start" in done.stderr.decode()) == (0, True), done.stderr.decode()
+    assert "perhaps the package sge-autoscaler-aws" in machine.log_text(SERVICE)
+    machine.out("dpkg", "--install", *in_machine(machine, newer, "-aws"))
+    machine.out("systemctl", "start", SERVICE)
 
 
 def install_as_the_page_says(machine: Machine, built: Built, of_cloud: Mapping[str, str]) -> str:
@@ -191,11 +212,11 @@ def install_as_the_page_says(machine: Machine, built: Built, of_cloud: Mapping[s
     assert got.returncode == 0, got.stderr.decode()
     configure(machine, of_cloud)
     machine.cell.out("qconf", "-dm", ACCOUNT)
-    typed = "editor() { [ $# = 2 ]; }; export DEBIAN_FRONTEND=noninteractive\n"
+    typed = "editor() { [ $# = 3 ]; }; export DEBIAN_FRONTEND=noninteractive\n"
     block_after = "".join(rest).replace("init\n", "init --yes\n")
-    shell = f"set -a; . /etc/default/sge-autoscaler; set +a; {typed}{block_after}"
-    done = machine.run("bash", "-c", shell)  # doctor fails until init is through
-    assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+    done = machine.run("bash", "-c", f"{typed}{block_after}")  # doctor fails until init is through
+    said = done.stdout.decode() + done.stderr.decode()
+    assert (done.returncode, "added" in said, "fail  provider" in said) == (0, True, False), said
     return (got.stdout + got.stderr).decode()
 
 
