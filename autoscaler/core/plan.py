@@ -72,9 +72,9 @@ def _decide(facts: Facts, circuit_breaker: Reason | None, kills_stopped: Reason 
     # If the limits are reached and waiting jobs need stronger workers, one replaces a weaker worker.
     swapped_out = under_way(facts.snapshot.memory.swaps)
     supply, forecast = facts.forecast(swapped_out)
-    possible = facts.without_impossible(forecast, swapped_out)
-    if possible is not facts:
-        facts = possible
+    satisfiable = facts.without_unsatisfiable(forecast, swapped_out)
+    if satisfiable is not facts:
+        facts = satisfiable
         supply, forecast = facts.forecast(swapped_out)
     facts = facts.after(forecast)
     serving = judge_serving(facts, supply, forecast)

@@ -114,8 +114,8 @@ def test_jobs_that_nothing_can_run_use_up_no_slots_of_a_parallel_environment() -
 
 def test_jobs_that_can_run_use_up_licences_as_before() -> None:
     jobs_ = [a_job(n, owner="eve", hard={"lic": "1"}, waited=900.0) for n in range(1, 3)]
-    impossible = a_job(5, owner="mal", hard={"lic": "1", "arch": "sparc"})
-    made = plan(a_snapshot(*jobs_, impossible, a_job(9, owner="ann", hard={"lic": "1"}), global_values={"lic": "2"}))
+    unsatisfiable = a_job(5, owner="mal", hard={"lic": "1", "arch": "sparc"})
+    made = plan(a_snapshot(*jobs_, unsatisfiable, a_job(9, owner="ann", hard={"lic": "1"}), global_values={"lic": "2"}))
     assert reason_of(made, 9) == [Code.BEYOND_GLOBAL]
 
 

@@ -93,11 +93,11 @@ def read_demand(
     barred: Barred = NOBODY_BARRED,
     hours: OpenHours = ANY_TIME,
     *,
-    impossible: frozenset[JobRequest] | None = frozenset(),
+    unsatisfiable: frozenset[JobRequest] | None = frozenset(),
 ) -> PendingDemand:
     """All waiting jobs, counted or not. `our_hosts`: names of workers that jobs may be pinned to; `closed`: queues that
-    start nothing now, and why; `hours`: when calendars let jobs start; `impossible`: requests that nothing allowed can
-    run, which use up nothing of what all jobs share (None: no job does, to find them).
+    start nothing now, and why; `hours`: when calendars let jobs start; `unsatisfiable`: requests that nothing allowed
+    can run, which use up nothing of what all jobs share (None: no job does, to find them).
     """
     inputs = _Inputs(
         without_loads(cluster),
@@ -108,9 +108,9 @@ def read_demand(
         barred,
         hours,
         submitted_ahead(cluster.job_categories, now),
-        impossible,
+        unsatisfiable,
     )
-    last = _LAST_UNLIMITED if impossible is None else _LAST_POSSIBLE if impossible else _LAST
+    last = _LAST_UNLIMITED if unsatisfiable is None else _LAST_SATISFIABLE if unsatisfiable else _LAST
     found = last.value_of(inputs, lambda: _read(inputs, now))
     if found.depends_on_time:
         last.forget()
@@ -134,7 +134,7 @@ class _Inputs:
     hours: OpenHours
     ahead: bool
     """Whether jobs were submitted later than now."""
-    impossible: frozenset[JobRequest] | None = frozenset()
+    unsatisfiable: frozenset[JobRequest] | None = frozenset()
 
 
 @dataclass(slots=True)
@@ -172,7 +172,7 @@ def _expired_queues(wanted: Iterable[CategoryDemand], now: float, policy: Policy
     )
 
 
-_LAST, _LAST_UNLIMITED, _LAST_POSSIBLE = LastValue[_Judged](), LastValue[_Judged](), LastValue[_Judged]()
+_LAST, _LAST_UNLIMITED, _LAST_SATISFIABLE = LastValue[_Judged](), LastValue[_Judged](), LastValue[_Judged]()
 _Key = tuple[Demand, tuple[str, ...]]
 """What tasks need, and the queues that launch for them."""
 
@@ -229,10 +229,10 @@ class _Admission:
         self.withheld: dict[_Key, Reason] = {}
         self.uncounted: list[CategoryPart] = []
         self._reader = _reader_of(inputs)
-        self._impossible = inputs.impossible
+        self._unsatisfiable = inputs.unsatisfiable
         self._budgets = SharedLimits(cluster, policy, details)
         # For jobs that nothing can run, as if they had the cell to themselves: they take nothing from others.
-        self._unused = SharedLimits(cluster, policy, details) if inputs.impossible else self._budgets
+        self._unused = SharedLimits(cluster, policy, details) if inputs.unsatisfiable else self._budgets
         self._served: dict[object, _Served] = {}
 
     def add(self, part: CategoryPart) -> None:
@@ -250,10 +250,10 @@ class _Admission:
         if places is None:
             places = served.places[subject] = self._budgets.places(part.ask, answer)
         reason: Reason | None = None
-        if self._impossible is None:
+        if self._unsatisfiable is None:
             found = [(places[0].request, part.count)]
         else:
-            budgets = self._unused if part.ask in self._impossible else self._budgets
+            budgets = self._unused if part.ask in self._unsatisfiable else self._budgets
             found, reason = budgets.spend(places, part.count)
         allowed = sum(count for _, count in found)
         if entries:

@@ -20,7 +20,7 @@ DECAY = 0.95
 """Weight of a run time, relative to that of the next later one."""
 LEARNING = 0.15
 """Weight of the last estimate in the mean error."""
-DOUBT = 1.2
+UNPROVEN = 1.2
 """What is added to the error of a likeness with a single run time; it falls with the root of their number."""
 _NUMBERS = re.compile(r"[0-9]+")
 
@@ -45,8 +45,9 @@ class Likeness:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How long a job will run, seconds: one of ten takes less than `low`, half take less than `median`, one of ten
-    takes more than `high`.
+    """How long a job will run, seconds: of the earlier ones, the last of which weigh most, one of ten took less than
+    `low`, half less than `median`, one of ten more than `high`. Later ones leave that range more often: three of ten
+    did (`make bench-estimates`).
     """
 
     low: float
@@ -80,7 +81,7 @@ class _Known:
 
     @property
     def expected_error(self) -> float:
-        return (DOUBT if self.error is None else self.error) + DOUBT / sqrt(len(self.times))
+        return (UNPROVEN if self.error is None else self.error) + UNPROVEN / sqrt(len(self.times))
 
 
 WAYS = (

@@ -176,7 +176,7 @@ class Facts:
             queues_empty_since=queues_empty_since(self.observed, possible, memory, self.policy, now),
         )
 
-    def without_impossible(self, forecast: Forecast, swapped_out: frozenset[str]) -> Facts:
+    def without_unsatisfiable(self, forecast: Forecast, swapped_out: frozenset[str]) -> Facts:
         """The same, where jobs that nothing allowed can run use up no licence, slot of a PE or quota: such a job waits
         for ever, and kept those from workers that could run. Only if some job does not count because of these.
         """
@@ -185,16 +185,16 @@ class Facts:
         unlimited_facts = self._with_demand(None)
         _, unlimited = unlimited_facts.forecast(swapped_out)
         wanted = unlimited_facts.demand.wanted
-        impossible = frozenset(
+        unsatisfiable = frozenset(
             ask
             for want, result in zip(wanted, unlimited.results, strict=True)
             if result.refusal is not None
             for ask in want.asks
         )
-        return self._with_demand(impossible) if impossible else self
+        return self._with_demand(unsatisfiable) if unsatisfiable else self
 
-    def _with_demand(self, impossible: frozenset[JobRequest] | None) -> Facts:
-        demand = _demand_of(self.snapshot, self.observed, self.closed, self.pass_context, impossible)
+    def _with_demand(self, unsatisfiable: frozenset[JobRequest] | None) -> Facts:
+        demand = _demand_of(self.snapshot, self.observed, self.closed, self.pass_context, unsatisfiable)
         return replace(
             self,
             demand=demand.offering(want.demand for want in self.returning),
@@ -301,7 +301,7 @@ def _demand_of(
     observed: ObservedWorkers,
     closed: Closed,
     pass_context: PassContext,
-    impossible: frozenset[JobRequest] | None = frozenset(),
+    unsatisfiable: frozenset[JobRequest] | None = frozenset(),
 ) -> PendingDemand:
     policy = snapshot.policy
     names = frozenset(worker.name for worker in observed.workers)
@@ -315,7 +315,7 @@ def _demand_of(
         closed.reasons,
         barred,
         closed.hours,
-        impossible=impossible,
+        unsatisfiable=unsatisfiable,
     )
     return demand if policy.queue_demand else demand.launching_nothing()
 

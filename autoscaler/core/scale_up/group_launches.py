@@ -31,7 +31,7 @@ from autoscaler.core.scale_up.group_offers import (
     options_like,
 )
 from autoscaler.core.scale_up.launch_needs import LaunchNeeds
-from autoscaler.core.scale_up.launch_pace import for_others, without_paced
+from autoscaler.core.scale_up.owner_rate_limits import for_others, without_limited
 from autoscaler.core.sizing.sizing import LaunchContext
 from autoscaler.core.workers.group_verdict import GroupVerdict
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -109,20 +109,20 @@ def launch_groups(
     notes: list[Reason | None] = []
     by_queue: dict[str, Reason] = {}
     held_back: dict[int, Reason] = {}
-    paced_in: dict[str, Mapping[str, Reason]] = {}
+    limited_in: dict[str, Mapping[str, Reason]] = {}
     for at, (want, count) in enumerate(zip(needs.wanted, needs.unmet, strict=True)):
         root = _root(want, policy.node_arrays) if want.demand.together and want.expired and count else None
         if root is not None:
-            if root.name not in paced_in:
-                paced_in[root.name] = grouping.group_context.launch_context.paced(root)
-            paced = paced_in[root.name]
+            if root.name not in limited_in:
+                limited_in[root.name] = grouping.group_context.launch_context.owners_at_limit(root)
+            limited = limited_in[root.name]
             allowances = needs.protection.hold_back(root, (want,), (count,))
-            (allowance,) = without_paced(allowances, (want,), (count,), paced, policy.owner)
+            (allowance,) = without_limited(allowances, (want,), (count,), limited, policy.owner)
             count = allowance.tasks
             if not count and allowance.reason is not None:
                 held_back[at] = allowance.reason
         if root is not None and count:
-            (want,) = for_others((want,), paced, policy.owner)
+            (want,) = for_others((want,), limited, policy.owner)
             ledger, placement, reason = _for_demand(want, count, root, grouping, group_verdicts, placement, ledger)
             by_queue[root.queue] = reason
     for group in groups:

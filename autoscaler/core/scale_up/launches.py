@@ -19,7 +19,7 @@ from autoscaler.core.requests.created_nodes import by_request
 from autoscaler.core.requests.targets import Need
 from autoscaler.core.scale_up.group_launches import GroupLaunches
 from autoscaler.core.scale_up.launch_needs import LaunchNeeds
-from autoscaler.core.scale_up.launch_pace import for_others, without_paced
+from autoscaler.core.scale_up.owner_rate_limits import for_others, without_limited
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.sizing.sizing import ArrayLaunch, LaunchContext, Shortfall, size_launch, size_requested
 from autoscaler.core.snapshot import BucketVerdict
@@ -44,8 +44,8 @@ class Launches:
     @property
     def rate_limited(self) -> bool:
         """Whether the circuit breaker's window keeps some launches back."""
-        reasons = (*(launch.reason for launch in self.launches), *self.notes, *self.by_queue.values())
-        reasons = (*reasons, *self.held_back.values())
+        of_launches = (launch.reason for launch in self.launches)
+        reasons = (*of_launches, *self.notes, *self.by_queue.values(), *self.held_back.values())
         return any(link.code is Code.LAUNCH_RATE_LIMIT for reason in reasons for link in (reason, *reason.trail))
 
     def besides(self, groups: GroupLaunches) -> Launches:
@@ -119,8 +119,8 @@ def _for_demand(
             for want, count in zip(needs.wanted, unmet, strict=True)
         ]
         allowances = needs.protection.hold_back(array, needs.wanted, mine)
-        paced, kind = launch_context.paced(array) if any(mine) else {}, launch_context.policy.owner
-        allowances = without_paced(allowances, needs.wanted, mine, paced, kind)
+        limited, kind = launch_context.owners_at_limit(array) if any(mine) else {}, launch_context.policy.owner
+        allowances = without_limited(allowances, needs.wanted, mine, limited, kind)
         mine = [each.tasks for each in allowances]
         held_back |= {
             at: each.reason for at, each in enumerate(allowances) if each.reason is not None and not each.tasks
@@ -132,9 +132,9 @@ def _for_demand(
             continue
         replacement = swaps.replacements.get(array.name)
         size = size_launch if replacement is None else replacement.size_launch
-        wanted = for_others(needs.wanted, paced, kind)
+        wanted = for_others(needs.wanted, limited, kind)
         growth = size(array, Shortfall(wanted, mine, placement, short), usage[array.name], launch_context)
-        found.append((array, _as_trial(growth, allowances, paced.values()).besides(swaps.reasons.get(array.name))))
+        found.append((array, _as_trial(growth, allowances, limited.values()).besides(swaps.reasons.get(array.name))))
         placement = growth.placement or placement
         usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)
         if growth.covered:
@@ -143,10 +143,12 @@ def _for_demand(
 
 
 def _as_trial(
-    growth: ArrayLaunch, allowances: Sequence[LaunchAllowance], paced: Collection[Reason] = ()
+    growth: ArrayLaunch, allowances: Sequence[LaunchAllowance], limited: Collection[Reason] = ()
 ) -> ArrayLaunch:
     """The launch; if launches like it helped no job, its reason says so."""
-    tried = next((each.reason for each in allowances if each.tasks and each.reason and each.reason not in paced), None)
+    tried = next(
+        (each.reason for each in allowances if each.tasks and each.reason and each.reason not in limited), None
+    )
     if growth.launch is None or tried is None:
         return growth
     return replace(growth, launch=replace(growth.launch, reason=growth.launch.reason.then(tried)))

@@ -96,7 +96,7 @@ class LaunchContext:
         limits, launches = self.policy.circuit_breaker, self.launches
         return launches_left_in_window(limits, launches, self.now, self.resumed_at, owner=owner, known=self.owners)
 
-    def paced(self, array: NodeArrayPolicy) -> Mapping[str, Reason]:
+    def owners_at_limit(self, array: NodeArrayPolicy) -> Mapping[str, Reason]:
         """Owners of jobs whose part of the window or of the array's hour is used up, where the cell has others."""
         if self.owners < 2:
             return {}

@@ -58,7 +58,7 @@ ROWS = {
     ),
     Code.LAUNCH_RATE_LIMIT: ReasonRow(
         "at most {most} launches[ for {whose}] within {window_s}; the rest waits",
-        short="paced",
+        short="rate limited",
         remedy="Faster: raise `CP_CAP_AUTOSCALE_CIRCUIT_BREAKER_LAUNCHES`; now: `sge-autoscaler resume` begins the "
         "window anew.",
         owner_remedy="Nothing needs to be done: launches go on by themselves.",

@@ -14,36 +14,36 @@ from autoscaler.core.owners import owner_of, tasks_besides
 from autoscaler.core.policy import OwnerKind
 
 
-def without_paced(
+def without_limited(
     allowances: Sequence[LaunchAllowance],
     demands: Sequence[CategoryDemand],
     counts: Sequence[int],
-    paced: Mapping[str, Reason],
+    limited: Mapping[str, Reason],
     kind: OwnerKind,
 ) -> tuple[LaunchAllowance, ...]:
-    """The same without tasks of the owners in `paced`. `counts`: the unmet tasks of each demand. What is free or coming
+    """The same without tasks of owners in `limited`. `counts`: the unmet tasks of each demand. What is free or coming
     counts as others' first, since otherwise they would get a worker in each pass until theirs is up.
     """
-    if not paced:
+    if not limited:
         return tuple(allowances)
     found: list[LaunchAllowance] = []
     for allowance, want, count in zip(allowances, demands, counts, strict=True):
-        others = tasks_besides(want, paced, kind) - (want.count - count)
+        others = tasks_besides(want, limited, kind) - (want.count - count)
         left = min(allowance.tasks, max(others, 0))
-        found.append(allowance if left == allowance.tasks else LaunchAllowance(left, next(iter(paced.values()))))
+        found.append(allowance if left == allowance.tasks else LaunchAllowance(left, next(iter(limited.values()))))
     return tuple(found)
 
 
 def for_others(
-    demands: Sequence[CategoryDemand], paced: Mapping[str, Reason], kind: OwnerKind
+    demands: Sequence[CategoryDemand], limited: Mapping[str, Reason], kind: OwnerKind
 ) -> Sequence[CategoryDemand]:
     """The same demands as those of other owners, where there are some: for these is launched what is launched."""
-    return [_for_others(want, paced, kind) for want in demands] if paced else demands
+    return [_for_others(want, limited, kind) for want in demands] if limited else demands
 
 
-def _for_others(want: CategoryDemand, paced: Mapping[str, Reason], kind: OwnerKind) -> CategoryDemand:
+def _for_others(want: CategoryDemand, limited: Mapping[str, Reason], kind: OwnerKind) -> CategoryDemand:
     each = zip(want.asks, want.tasks or (1,) * len(want.asks), strict=True)
-    others = [(ask, count) for ask, count in each if owner_of(ask, kind) not in paced]
+    others = [(ask, count) for ask, count in each if owner_of(ask, kind) not in limited]
     if not others or len(others) == len(want.asks):
         return want
     return replace(want, asks=tuple(ask for ask, _ in others), tasks=tuple(count for _, count in others))
