@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,46 +14,28 @@ import click
 
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._output import echo, json_option, print_json
+from autoscaler.commands._simulated import (
+    SimulationOptions,
+    assumed,
+    conditions_of,
+    largest_host,
+    policy_of,
+    workload_of,
+)
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
 from autoscaler.new_folder import write_file
 
 if TYPE_CHECKING:
-    from autoscaler.core.model.fleet import Bucket
-    from autoscaler.core.policy import Policy
-    from autoscaler.simulation.accounting import AccountingOptions
-    from autoscaler.simulation.market import Market
     from autoscaler.simulation.past import Past
     from autoscaler.simulation.results import Document
     from autoscaler.simulation.run import Simulation
-    from autoscaler.simulation.trial import Candidate, Conditions
+    from autoscaler.simulation.trial import Candidate
     from autoscaler.simulation.workload import Workload
 
 TODAY = "today"
 _RULES = ("static", "one-per-job", "karpenter", "cloud-pipeline", "oracle")
 """Those of `simulation.baselines`, which is imported when it is needed."""
-
-
-@dataclass(frozen=True)
-class _Options:
-    """The options of the command, besides what is tried and on what."""
-
-    catalog: Path | None
-    market: Path | None
-    most: int | None
-    boot: float
-    join: float
-    spread: float
-    failing: float
-    billing_minimum: float
-    billing_step: float
-    schedule_interval: float
-    fixed_order: bool
-    one_host: int | None
-    memory_complex: str
-    user_slots: int | None
-    dependencies: bool
-    seed: int
 
 
 @click.command("simulate")
@@ -129,8 +111,8 @@ def command(
 
     if (workload is None) == (last is None):
         raise SettingsError("name either a WORKLOAD or --last, as --last 30d")
-    options = _Options(**given)
-    conditions, past = _conditions(options), None
+    options = SimulationOptions(**given)
+    conditions, past = conditions_of(options), None
     if last is not None:
         invocation = invocation.as_running
         past = _past(invocation, last)
@@ -141,15 +123,15 @@ def command(
     if past is not None and candidates[0].name != TODAY:
         candidates = [_candidate(invocation, TODAY), *(each for each in candidates if each.name != TODAY)]
     # One workload for all: what one policy could place on one host, all are asked to.
-    one_host = options.one_host or min(_largest(candidate.policy, conditions.buckets) for candidate in candidates)
+    one_host = options.one_host or min(largest_host(candidate.policy, conditions.buckets) for candidate in candidates)
     documents: list[Document] = []
     assumptions: dict[str, None] = {}
     with _Stopper() as stopper:
         for candidate in candidates:
             if stopper.asked:
                 break
-            read = _workload(workload or "", options, one_host, past)
-            assumptions |= dict.fromkeys([*read.assumptions, *_assumed(conditions)])
+            read = workload_of(workload or "", options, one_host, past)
+            assumptions |= dict.fromkeys([*read.assumptions, *assumed(conditions)])
             shown = _Progress(read)
             documents.append(try_policy(candidate, read, conditions, shown.show, stopper.watch))
             shown.clear()
@@ -178,137 +160,23 @@ def _past(invocation: Invocation, last: float) -> Past:
     return read_past(invocation.common / "accounting", lives, now - last, now)
 
 
-def _conditions(options: _Options) -> Conditions:
-    from autoscaler.providers.catalog import load_catalog
-    from autoscaler.simulation.cell import CellConfiguration
-    from autoscaler.simulation.cloud import Billing, Delays
-    from autoscaler.simulation.market import STILL, read_market
-    from autoscaler.simulation.trial import Conditions
-
-    if options.schedule_interval <= 0 or options.billing_step <= 0:
-        raise SettingsError("--schedule-interval and --billing-step must be more than 0 s")
-    buckets = load_catalog(options.catalog).buckets()
-    types = [bucket.type.name for bucket in buckets]
-    return Conditions(
-        buckets,
-        CellConfiguration(
-            schedule_interval=options.schedule_interval,
-            fixed_order=options.fixed_order,
-            memory_complex=options.memory_complex,
-            user_slots=options.user_slots,
-        ),
-        Delays(options.boot, options.join, spread=options.spread, failing=options.failing),
-        Billing(options.billing_minimum, options.billing_step),
-        market=STILL if options.market is None else read_market(options.market, types),
-        seed=options.seed,
-    )
-
-
-def _assumed(conditions: Conditions) -> list[str]:
-    delays = conditions.delays
-    order = "in one order" if conditions.cell.fixed_order else "the least loaded first"
-    return [
-        f"Machines boot in {delays.boot:.0f} s and report {delays.join:g} s after they were enrolled"
-        + (f", spread {delays.spread:.2g}" if delays.spread else "")
-        + (f"; {delays.failing:.1%} never boot." if delays.failing else "; none fails."),
-        *_assumed_of_market(conditions.market),
-        *(
-            []
-            if (most := conditions.cell.user_slots) is None
-            else [f"Jobs of one user hold at most {most} slots at once."]
-        ),
-        f"The scheduler runs within 1 s of a submission or an end, makes no reservations, and fills hosts {order}.",
-        "Prices are those of the catalogue"
-        + (", and those of --market" if conditions.market.prices else "")
-        + "; disks, traffic and the master cost nothing here.",
-    ]
-
-
-def _assumed_of_market(market: Market) -> list[str]:
-    said = []
-    if market.limits:
-        said.append(f"{len(market.limits)} shortages and quotas of --market hold; else the cloud is never full.")
-    else:
-        said.append("The cloud is never full.")
-    if market.interruptions_per_hour:
-        said.append(
-            f"Of spot machines {market.interruptions_per_hour:g} an hour are taken back, {market.notice:g} s after a "
-            "notice; every task may run again, from its beginning."
-        )
-    return said
-
-
 def _candidate(invocation: Invocation, name: str) -> Candidate:
     """The policy that a name of --compare stands for. Raises SettingsError."""
     from autoscaler.simulation.trial import Candidate
 
     if name.split(":")[0] in _RULES:
-        return Candidate(name, _policy(invocation, {}), name)
+        return Candidate(name, policy_of(invocation, {}), name)
     if name == TODAY:
-        return Candidate(name, _policy(invocation, {}))
+        return Candidate(name, policy_of(invocation, {}))
     if Path(name).is_file():
-        return Candidate(Path(name).stem, _policy(invocation, {}, Path(name)))
+        return Candidate(Path(name).stem, policy_of(invocation, {}, Path(name)))
     if "=" in name:
         changed = dict(pair.partition("=")[::2] for pair in name.split("+"))
-        return Candidate(name, _policy(invocation, changed))
+        return Candidate(name, policy_of(invocation, changed))
     raise SettingsError(
         f"--compare {name}: there is no settings file of this name, and no such rule; write today, a file, "
         f"NAME=VALUE, or one of {', '.join(_RULES)}"
     )
-
-
-def _policy(invocation: Invocation, changed: dict[str, str], file: Path | None = None) -> Policy:
-    from autoscaler.providers.registry import known_prefixes
-    from autoscaler.settings import load_settings
-
-    # Nothing is rented: the provider need not be chosen, nor its credentials be there.
-    environ = {**invocation.environ, **changed}
-    settings = load_settings(environ, file, known_prefixes=known_prefixes, strict=bool(changed))
-    if not settings.queues:
-        raise SettingsError("these settings have no queue to scale")
-    return settings.policy(master="master")
-
-
-def _largest(policy: Policy, buckets: Sequence[Bucket]) -> int:
-    from autoscaler.simulation.trial import allowed_offers
-
-    offers = allowed_offers(policy, buckets)
-    return max(1, max(offer.type.vcpus for offer in offers) - policy.node_arrays[0].free_cores)
-
-
-def _workload(source: str, options: _Options, one_host: int, past: Past | None = None) -> Workload:
-    import itertools
-
-    read = _read(source, options, one_host) if past is None else past.workload(_of_accounting(options, one_host))
-    if options.most is not None:
-        read.jobs = itertools.islice(read.jobs, options.most)
-        read.expected = min(options.most, read.expected or options.most)
-        read.assumptions.append(f"Only the first {options.most:,} jobs are taken.")
-    return read
-
-
-def _read(source: str, options: _Options, one_host: int) -> Workload:
-    from autoscaler.simulation.accounting import read_accounting
-    from autoscaler.simulation.generated import Generated, generate
-    from autoscaler.simulation.swf import SwfOptions, read_swf
-
-    kind, _, rest = source.partition(":")
-    if kind == "generated":
-        numbers = rest.split(":") if rest else ["1000"]
-        if len(numbers) > 2 or not all(number.isdecimal() for number in numbers) or not int(numbers[0]):
-            raise SettingsError(f"{source}: write generated:JOBS or generated:JOBS:SEED, as generated:1000:7")
-        return generate(Generated(int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else 1, one_host))
-    path = Path(source)
-    if path.name.endswith((".swf", ".swf.gz")):
-        return read_swf(path, SwfOptions(one_host, options.memory_complex, dependencies=options.dependencies))
-    return read_accounting(path, _of_accounting(options, one_host))
-
-
-def _of_accounting(options: _Options, one_host: int) -> AccountingOptions:
-    from autoscaler.simulation.accounting import AccountingOptions
-
-    requests = (options.memory_complex,) if options.memory_complex else ()
-    return AccountingOptions(one_host, requests=requests)
 
 
 class _Progress:

@@ -1,0 +1,156 @@
+"""What the commands `simulate` and `sweep` share: conditions, policies and workloads made of what a person wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoscaler.errors import SettingsError
+
+if TYPE_CHECKING:
+    from autoscaler.commands.context import Invocation
+    from autoscaler.core.model.fleet import Bucket
+    from autoscaler.core.policy import Policy
+    from autoscaler.simulation.accounting import AccountingOptions
+    from autoscaler.simulation.market import Market
+    from autoscaler.simulation.past import Past
+    from autoscaler.simulation.trial import Conditions
+    from autoscaler.simulation.workload import Workload
+
+
+@dataclass(frozen=True)
+class SimulationOptions:
+    """The options of the command, besides what is tried and on what."""
+
+    catalog: Path | None
+    market: Path | None
+    most: int | None
+    boot: float
+    join: float
+    spread: float
+    failing: float
+    billing_minimum: float
+    billing_step: float
+    schedule_interval: float
+    fixed_order: bool
+    one_host: int | None
+    memory_complex: str
+    user_slots: int | None
+    dependencies: bool
+    seed: int
+
+
+def conditions_of(options: SimulationOptions) -> Conditions:
+    from autoscaler.providers.catalog import load_catalog
+    from autoscaler.simulation.cell import CellConfiguration
+    from autoscaler.simulation.cloud import Billing, Delays
+    from autoscaler.simulation.market import STILL, read_market
+    from autoscaler.simulation.trial import Conditions
+
+    if options.schedule_interval <= 0 or options.billing_step <= 0:
+        raise SettingsError("--schedule-interval and --billing-step must be more than 0 s")
+    buckets = load_catalog(options.catalog).buckets()
+    types = [bucket.type.name for bucket in buckets]
+    return Conditions(
+        buckets,
+        CellConfiguration(
+            schedule_interval=options.schedule_interval,
+            fixed_order=options.fixed_order,
+            memory_complex=options.memory_complex,
+            user_slots=options.user_slots,
+        ),
+        Delays(options.boot, options.join, spread=options.spread, failing=options.failing),
+        Billing(options.billing_minimum, options.billing_step),
+        market=STILL if options.market is None else read_market(options.market, types),
+        seed=options.seed,
+    )
+
+
+def assumed(conditions: Conditions) -> list[str]:
+    delays = conditions.delays
+    order = "in one order" if conditions.cell.fixed_order else "the least loaded first"
+    return [
+        f"Machines boot in {delays.boot:.0f} s and report {delays.join:g} s after they were enrolled"
+        + (f", spread {delays.spread:.2g}" if delays.spread else "")
+        + (f"; {delays.failing:.1%} never boot." if delays.failing else "; none fails."),
+        *_assumed_of_market(conditions.market),
+        *(
+            []
+            if (most := conditions.cell.user_slots) is None
+            else [f"Jobs of one user hold at most {most} slots at once."]
+        ),
+        f"The scheduler runs within 1 s of a submission or an end, makes no reservations, and fills hosts {order}.",
+        "Prices are those of the catalogue"
+        + (", and those of --market" if conditions.market.prices else "")
+        + "; disks, traffic and the master cost nothing here.",
+    ]
+
+
+def _assumed_of_market(market: Market) -> list[str]:
+    said = []
+    if market.limits:
+        said.append(f"{len(market.limits)} shortages and quotas of --market hold; else the cloud is never full.")
+    else:
+        said.append("The cloud is never full.")
+    if market.interruptions_per_hour:
+        said.append(
+            f"Of spot machines {market.interruptions_per_hour:g} an hour are taken back, {market.notice:g} s after a "
+            "notice; every task may run again, from its beginning."
+        )
+    return said
+
+
+def policy_of(invocation: Invocation, changed: dict[str, str], file: Path | None = None) -> Policy:
+    from autoscaler.providers.registry import known_prefixes
+    from autoscaler.settings import load_settings
+
+    # Nothing is rented: the provider need not be chosen, nor its credentials be there.
+    environ = {**invocation.environ, **changed}
+    settings = load_settings(environ, file, known_prefixes=known_prefixes, strict=bool(changed))
+    if not settings.queues:
+        raise SettingsError("these settings have no queue to scale")
+    return settings.policy(master="master")
+
+
+def largest_host(policy: Policy, buckets: Sequence[Bucket]) -> int:
+    from autoscaler.simulation.trial import allowed_offers
+
+    offers = allowed_offers(policy, buckets)
+    return max(1, max(offer.type.vcpus for offer in offers) - policy.node_arrays[0].free_cores)
+
+
+def workload_of(source: str, options: SimulationOptions, one_host: int, past: Past | None = None) -> Workload:
+    import itertools
+
+    read = _read(source, options, one_host) if past is None else past.workload(of_accounting(options, one_host))
+    if options.most is not None:
+        read.jobs = itertools.islice(read.jobs, options.most)
+        read.expected = min(options.most, read.expected or options.most)
+        read.assumptions.append(f"Only the first {options.most:,} jobs are taken.")
+    return read
+
+
+def _read(source: str, options: SimulationOptions, one_host: int) -> Workload:
+    from autoscaler.simulation.accounting import read_accounting
+    from autoscaler.simulation.generated import Generated, generate
+    from autoscaler.simulation.swf import SwfOptions, read_swf
+
+    kind, _, rest = source.partition(":")
+    if kind == "generated":
+        numbers = rest.split(":") if rest else ["1000"]
+        if len(numbers) > 2 or not all(number.isdecimal() for number in numbers) or not int(numbers[0]):
+            raise SettingsError(f"{source}: write generated:JOBS or generated:JOBS:SEED, as generated:1000:7")
+        return generate(Generated(int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else 1, one_host))
+    path = Path(source)
+    if path.name.endswith((".swf", ".swf.gz")):
+        return read_swf(path, SwfOptions(one_host, options.memory_complex, dependencies=options.dependencies))
+    return read_accounting(path, of_accounting(options, one_host))
+
+
+def of_accounting(options: SimulationOptions, one_host: int) -> AccountingOptions:
+    from autoscaler.simulation.accounting import AccountingOptions
+
+    requests = (options.memory_complex,) if options.memory_complex else ()
+    return AccountingOptions(one_host, requests=requests)
