@@ -33,11 +33,11 @@ from autoscaler.lab.cell import Cell
 from autoscaler.process import Running
 from autoscaler.providers.catalog import load_catalog
 from autoscaler.sge.accounting import JobEnd
+from autoscaler.simulation.candidates import Candidate, Conditions, try_policy
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.cloud import Delays
 from autoscaler.simulation.past import Past, backtest_of
 from autoscaler.simulation.run import Pace, Simulation
-from autoscaler.simulation.trial import Candidate, Conditions, try_policy
 from autoscaler.simulation.workload import LOCAL, SPREAD, Workload, WorkloadJob
 from autoscaler.store.store import Store
 from bench.idle import environment

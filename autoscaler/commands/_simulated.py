@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from autoscaler.core.model.fleet import Bucket
     from autoscaler.core.policy import Policy
     from autoscaler.simulation.accounting import AccountingOptions
+    from autoscaler.simulation.candidates import Conditions
     from autoscaler.simulation.market import Market
     from autoscaler.simulation.past import Past
-    from autoscaler.simulation.trial import Conditions
     from autoscaler.simulation.workload import Workload
 
 
@@ -44,10 +44,10 @@ class SimulationOptions:
 
 def conditions_of(options: SimulationOptions) -> Conditions:
     from autoscaler.providers.catalog import load_catalog
+    from autoscaler.simulation.candidates import Conditions
     from autoscaler.simulation.cell import CellConfiguration
     from autoscaler.simulation.cloud import Billing, Delays
     from autoscaler.simulation.market import STILL, read_market
-    from autoscaler.simulation.trial import Conditions
 
     if options.schedule_interval <= 0 or options.billing_step <= 0:
         raise SettingsError("--schedule-interval and --billing-step must be more than 0 s")
@@ -115,7 +115,7 @@ def policy_of(invocation: Invocation, changed: dict[str, str], file: Path | None
 
 
 def largest_host(policy: Policy, buckets: Sequence[Bucket]) -> int:
-    from autoscaler.simulation.trial import allowed_offers
+    from autoscaler.simulation.candidates import allowed_offers
 
     offers = allowed_offers(policy, buckets)
     return max(1, max(offer.type.vcpus for offer in offers) - policy.node_arrays[0].free_cores)

@@ -27,10 +27,10 @@ from autoscaler.errors import SettingsError
 from autoscaler.new_folder import write_file
 
 if TYPE_CHECKING:
+    from autoscaler.simulation.candidates import Candidate
     from autoscaler.simulation.past import Past
     from autoscaler.simulation.results import Document
     from autoscaler.simulation.run import Simulation
-    from autoscaler.simulation.trial import Candidate
     from autoscaler.simulation.workload import Workload
 
 TODAY = "today"
@@ -105,9 +105,9 @@ def command(
     played in memory, at list prices. No cell, no cloud and no state is touched.
     """
     from autoscaler.report import SCHEMA
+    from autoscaler.simulation.candidates import try_policy
     from autoscaler.simulation.past import backtest_of
     from autoscaler.simulation.tables import backtest_block, comparison_blocks, csv_text
-    from autoscaler.simulation.trial import try_policy
 
     if (workload is None) == (last is None):
         raise SettingsError("name either a WORKLOAD or --last, as --last 30d")
@@ -162,7 +162,7 @@ def _past(invocation: Invocation, last: float) -> Past:
 
 def _candidate(invocation: Invocation, name: str) -> Candidate:
     """The policy that a name of --compare stands for. Raises SettingsError."""
-    from autoscaler.simulation.trial import Candidate
+    from autoscaler.simulation.candidates import Candidate
 
     if name.split(":")[0] in _RULES:
         return Candidate(name, policy_of(invocation, {}), name)

@@ -9,13 +9,13 @@ from typing import Any
 from autoscaler.core.model.fleet import Bucket, PriceType
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.providers.catalog import load_catalog
+from autoscaler.simulation.candidates import allowed_offers, simulated
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.cloud import Billing, Cloud, Delays
 from autoscaler.simulation.generated import Generated, generate
 from autoscaler.simulation.market import STILL, Market
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.run import EPOCH, Decider, Pace, Simulation
-from autoscaler.simulation.trial import allowed_offers, simulated
 from autoscaler.simulation.workload import Workload, WorkloadJob
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from autoscaler.core.policy import PACK_FIXED, PACK_OFF
+from autoscaler.simulation.candidates import Candidate, Conditions, try_policy
 from autoscaler.simulation.results import Document
-from autoscaler.simulation.trial import Candidate, Conditions, try_policy
 from tests.simulation.playing import a_policy, a_workload, buckets
 
 

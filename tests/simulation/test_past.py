@@ -16,12 +16,12 @@ from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.core.model.fleet import MachineState, Worker
 from autoscaler.simulation.accounting import AccountingOptions
+from autoscaler.simulation.candidates import simulated
 from autoscaler.simulation.cloud import Cloud, Delays, Machine
 from autoscaler.simulation.hosts import Run
 from autoscaler.simulation.past import ENOUGH, Past, read_past
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.run import Simulation
-from autoscaler.simulation.trial import simulated
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
 from tests.cell_files import cell_files

@@ -9,9 +9,9 @@ import pytest
 
 from autoscaler.core.policy import Policy
 from autoscaler.simulation.baselines import rule_of
+from autoscaler.simulation.candidates import allowed_offers
 from autoscaler.simulation.measures import Measures
 from autoscaler.simulation.run import Simulation
-from autoscaler.simulation.trial import allowed_offers
 from autoscaler.simulation.workload import LOCAL, SPREAD, WorkloadError, WorkloadJob
 from tests.simulation.playing import a_policy, a_simulation, a_workload, buckets, jobs_of, numbered
 

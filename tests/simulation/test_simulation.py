@@ -6,12 +6,12 @@ import pytest
 
 from autoscaler.core.policy import Policy
 from autoscaler.simulation.baselines import rule_of
+from autoscaler.simulation.candidates import allowed_offers
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.cloud import Billing, Delays
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.results import document_of
 from autoscaler.simulation.run import Pace, Simulation
-from autoscaler.simulation.trial import allowed_offers
 from autoscaler.simulation.workload import LOCAL, WorkloadJob
 from tests.simulation.playing import a_policy, a_simulation, a_workload, buckets, jobs_of, numbered
 
