@@ -7,12 +7,15 @@ import gc
 import os
 import shutil
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from autoscaler import garbage, namespaces
 from autoscaler.store import lock
+from autoscaler.store.store import Store
 from tests import growing_report, samples
 from tests.order import spread
 
@@ -55,6 +58,14 @@ def _locks_of_our_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     directory = tmp_path_factory.getbasetemp() / "locks"
     directory.mkdir(exist_ok=True)
     monkeypatch.setattr(lock, "LOCKS", directory)
+
+
+@pytest.fixture
+def empty_store(tmp_path: Path) -> Iterator[Store]:
+    """`store.sqlite` in the test's own folder."""
+    made = Store.open(tmp_path / "store.sqlite")
+    yield made
+    made.close()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,9 +11,9 @@ from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.commands.serving import _keep_settings
 from autoscaler.store.store import Store
-from tests.commands.test_commands import environ, store
+from tests.commands.test_commands import environ, worker_store
 
-__all__ = ("environ", "store")
+__all__ = ("environ", "worker_store")
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("worker_store")
 def test_each_command_that_changes_something_is_a_line(environ: dict[str, str], lines: list[str]) -> None:
     who = Invocation(environ).who
     for words in (
@@ -40,12 +40,14 @@ def test_each_command_that_changes_something_is_a_line(environ: dict[str, str], 
 
 
 def test_new_settings_are_a_line_with_their_names(
-    environ: dict[str, str], lines: list[str], store: Store, tmp_path: Path
+    environ: dict[str, str], lines: list[str], worker_store: Store, tmp_path: Path
 ) -> None:
-    _keep_settings(store, Invocation(environ))
-    _keep_settings(store, Invocation(environ))
+    _keep_settings(worker_store, Invocation(environ))
+    _keep_settings(worker_store, Invocation(environ))
     assert lines == [], "the first start changes nothing"
-    _keep_settings(store, Invocation({**environ, "CP_CAP_AUTOSCALE_WORKERS": "7", "CP_CAP_AUTOSCALE_TOKEN": "s3cret"}))
+    _keep_settings(
+        worker_store, Invocation({**environ, "CP_CAP_AUTOSCALE_WORKERS": "7", "CP_CAP_AUTOSCALE_TOKEN": "s3cret"})
+    )
     (line,) = lines
     assert ("CP_CAP_AUTOSCALE_WORKERS" in line, "7" in line, "s3cret" in line) == (True, False, False)
 

@@ -4,7 +4,6 @@ pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,6 @@ def an_end(job: int = 1, task: int = 0, *, failed: int = 0, status: int = 0) -> 
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(tmp_path / "store.sqlite")
-    yield store
-    store.close()
-
-
-@pytest.fixture
 def accounting(tmp_path: Path) -> Path:
     file = tmp_path / "accounting"
     file.write_text(an_end(99))
@@ -54,28 +46,30 @@ def running(*numbers: int) -> ExecutionHost:
     return ExecutionHost("h1", (QueueInstance("main.q", "h1", 9, len(runs), 0, "", runs),))
 
 
-def test_only_ends_written_to_accounting_later_become_events(store: Store, accounting: Path) -> None:
-    keeper = EventKeeper(store.events, accounting)
+def test_only_ends_written_to_accounting_later_become_events(empty_store: Store, accounting: Path) -> None:
+    keeper = EventKeeper(empty_store.events, accounting)
     assert passed(keeper, running(1)) == [("started", "1")]
     with accounting.open("a") as file:
         file.write(an_end(1, status=3))
     assert passed(keeper, a_host()) == [("ended", "1")]
-    (ended,) = (one.event for one in store.events.read() if one.event.kind is EventKind.ENDED)
+    (ended,) = (one.event for one in empty_store.events.read() if one.event.kind is EventKind.ENDED)
     assert (ended.at, ended.message, ended.project, ended.hosts) == (1000000009.0, "exit status 3", "wind", ("h1",))
     assert passed(keeper, a_host()) == []
 
 
-def test_another_process_continues_the_events(store: Store, accounting: Path) -> None:
+def test_another_process_continues_the_events(empty_store: Store, accounting: Path) -> None:
     waiting = (jobs(3), a_job(9, state="hqw"))
-    assert len(passed(EventKeeper(store.events, accounting), *waiting, running(20, 21))) == 4
+    assert len(passed(EventKeeper(empty_store.events, accounting), *waiting, running(20, 21))) == 4
     with accounting.open("a") as file:  # while no process runs
         file.write(an_end(20) + an_end(3))
-    second = EventKeeper(store.events, accounting)
+    second = EventKeeper(empty_store.events, accounting)
     assert passed(second, jobs(2), a_job(9, state="hqw"), running(21), after=60) == [
         ("started", "3"),
         ("ended", "3,20"),
     ]
-    assert passed(EventKeeper(store.events, accounting), jobs(2), a_job(9, state="hqw"), running(21), after=90) == []
+    assert (
+        passed(EventKeeper(empty_store.events, accounting), jobs(2), a_job(9, state="hqw"), running(21), after=90) == []
+    )
 
 
 def test_after_a_lost_store_present_jobs_become_events_and_old_ends_do_not(tmp_path: Path, accounting: Path) -> None:
@@ -86,9 +80,9 @@ def test_after_a_lost_store_present_jobs_become_events_and_old_ends_do_not(tmp_p
 
 
 def test_events_that_could_not_be_written_are_reported_by_the_next_pass(
-    store: Store, accounting: Path, monkeypatch: pytest.MonkeyPatch
+    empty_store: Store, accounting: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper = EventKeeper(store.events, accounting)
+    keeper = EventKeeper(empty_store.events, accounting)
     passed(keeper, running(1))
     with accounting.open("a") as file:
         file.write(an_end(1))
@@ -97,39 +91,39 @@ def test_events_that_could_not_be_written_are_reported_by_the_next_pass(
         raise StateNotKept("the disk is full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(store.events, "keep", full)
+        broken.setattr(empty_store.events, "keep", full)
         with pytest.raises(StateNotKept):
             passed(keeper, a_job(5))
     assert passed(keeper, a_job(5)) == [("submitted", "5"), ("counted", "5"), ("ended", "1")]
 
 
-def test_an_unchanged_pass_writes_nothing(store: Store, accounting: Path) -> None:
-    keeper = EventKeeper(store.events, accounting)
+def test_an_unchanged_pass_writes_nothing(empty_store: Store, accounting: Path) -> None:
+    keeper = EventKeeper(empty_store.events, accounting)
     things = (jobs(3), running(20))
     passed(keeper, *things)
     writes: list[str] = []
-    store.database._connection.set_trace_callback(writes.append)
+    empty_store.database._connection.set_trace_callback(writes.append)
     snapshot = a_snapshot(*things, now=NOW + 10)
     keeper.note(snapshot, plan(snapshot))
     assert writes == []
 
 
-def test_in_a_new_cell_the_first_line_of_accounting_becomes_an_event(store: Store, tmp_path: Path) -> None:
+def test_in_a_new_cell_the_first_line_of_accounting_becomes_an_event(empty_store: Store, tmp_path: Path) -> None:
     file = tmp_path / "common" / "accounting"
-    keeper = EventKeeper(store.events, file)
+    keeper = EventKeeper(empty_store.events, file)
     assert passed(keeper, a_host()) == []
     file.parent.mkdir()
     file.write_text(an_end(1, task=4))
     assert [kind for kind, _ in passed(keeper, a_host())] == ["submitted", "started", "ended"]
-    assert store.events.read()[-1].event.tasks == "4"
+    assert empty_store.events.read()[-1].event.tasks == "4"
 
 
 def test_unreadable_accounting_is_logged_once_and_ends_are_reported_late(
-    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    empty_store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "directory"
     file.mkdir()
-    keeper = EventKeeper(store.events, file)
+    keeper = EventKeeper(empty_store.events, file)
     passed(keeper, running(1))
     passed(keeper, a_host(), after=10)
     assert passed(keeper, a_host(), after=200) == [("ended", "1")]

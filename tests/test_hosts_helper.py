@@ -58,13 +58,13 @@ def listening(hosts: Path, place: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def place(hosts: Path, tmp_path: Path) -> Iterator[Path]:
+def helper_socket(hosts: Path, tmp_path: Path) -> Iterator[Path]:
     with listening(hosts, tmp_path / "s") as made:
         yield made
 
 
-def test_probe_host_names_exist_for_the_length_of_a_question(hosts: Path, place: Path) -> None:
-    names = HostsHelper(place, PASSING)
+def test_probe_host_names_exist_for_the_length_of_a_question(hosts: Path, helper_socket: Path) -> None:
+    names = HostsHelper(helper_socket, PASSING)
     with names.locked(2.0):
         names.put(PROBES)
         there = HostsFile(hosts, PASSING).kept()
@@ -75,15 +75,15 @@ def test_probe_host_names_exist_for_the_length_of_a_question(hosts: Path, place:
     assert (there, gone) == (PROBES, OTHERS)
 
 
-def test_a_client_that_dies_leaves_no_probe_host(hosts: Path, place: Path) -> None:
-    names = HostsHelper(place, PASSING)
+def test_a_client_that_dies_leaves_no_probe_host(hosts: Path, helper_socket: Path) -> None:
+    names = HostsHelper(helper_socket, PASSING)
     with names.locked(2.0):
         names.put(PROBES)
     assert wait_for(lambda: hosts.read_text() == OTHERS, 30)
 
 
-def test_worker_names_stay_until_others_replace_them(hosts: Path, place: Path) -> None:
-    names = HostsHelper(place, OF_WORKERS)
+def test_worker_names_stay_until_others_replace_them(hosts: Path, helper_socket: Path) -> None:
+    names = HostsHelper(helper_socket, OF_WORKERS)
     first, second = names.keep(WORKERS), names.keep(WORKERS)
     kept = names.kept()
     assert (first, second, kept, hosts.read_text().startswith(OTHERS)) == (True, False, WORKERS, True)
@@ -106,9 +106,9 @@ def test_worker_names_stay_until_others_replace_them(hosts: Path, place: Path) -
     ),
 )
 def test_a_name_outside_the_allowed_ones_is_refused_and_the_rest_is_kept(
-    hosts: Path, place: Path, name: str, address: str, why: str
+    hosts: Path, helper_socket: Path, name: str, address: str, why: str
 ) -> None:
-    names = HostsHelper(place, OF_WORKERS)
+    names = HostsHelper(helper_socket, OF_WORKERS)
     with pytest.raises(HostsFileUnusable, match=why):
         names.keep({**WORKERS, "ip-10-0-0-6": "10.0.0.6", name: address})
     others, ours = hosts.read_text()[: len(OTHERS)], hosts.read_text()[len(OTHERS) :]
@@ -131,8 +131,8 @@ def test_a_name_adds_no_second_line_whatever_the_pattern_allows(tmp_path: Path, 
     assert ("no name that this helper writes" in answers.getvalue().decode(), hosts.read_text()) == (True, OTHERS)
 
 
-def test_a_probe_host_may_only_have_a_loopback_address(hosts: Path, place: Path) -> None:
-    names = HostsHelper(place, PASSING)
+def test_a_probe_host_may_only_have_a_loopback_address(hosts: Path, helper_socket: Path) -> None:
+    names = HostsHelper(helper_socket, PASSING)
     with names.locked(2.0), pytest.raises(HostsFileUnusable, match="in no network"):
         names.put({"sge-autoscaler-probe-1": "10.0.0.1"})
     assert hosts.read_text() == OTHERS
@@ -144,9 +144,9 @@ def test_a_probe_host_may_only_have_a_loopback_address(hosts: Path, place: Path)
      b'{"do": "keep", "kind": "workers"}', b'{"do": "keep", "kind": "workers", "addresses": {"ip-1": ["10.0.0.1"]}}',
      b'{"do": "put", "kind": [], "addresses": {}}'),
 )  # fmt: skip
-def test_a_malformed_request_is_answered_and_changes_nothing(hosts: Path, place: Path, line: bytes) -> None:
+def test_a_malformed_request_is_answered_and_changes_nothing(hosts: Path, helper_socket: Path, line: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(place))
+        connection.connect(str(helper_socket))
         connection.sendall(line + b"\n")
         connection.shutdown(socket.SHUT_WR)
         answer: dict[str, Any] = json.loads(connection.makefile().readline())
@@ -154,9 +154,9 @@ def test_a_malformed_request_is_answered_and_changes_nothing(hosts: Path, place:
 
 
 @pytest.mark.parametrize("patience", ("-1", "NaN", "1" + "0" * 400, "1e999", '"x"'))
-def test_a_lock_request_with_any_patience_is_answered(hosts: Path, place: Path, patience: str) -> None:
+def test_a_lock_request_with_any_patience_is_answered(hosts: Path, helper_socket: Path, patience: str) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(place))
+        connection.connect(str(helper_socket))
         connection.sendall(b'{"do": "alone", "kind": "workers", "patience": %s}\n' % patience.encode())
         connection.shutdown(socket.SHUT_WR)
         assert json.loads(connection.makefile().readline()) == {"is": None}
@@ -164,11 +164,11 @@ def test_a_lock_request_with_any_patience_is_answered(hosts: Path, place: Path, 
 
 @pytest.mark.parametrize("change", ({"do": "put", "addresses": WORKERS}, {"do": "clear"}))
 def test_nothing_is_changed_while_another_connection_has_the_lock(
-    hosts: Path, place: Path, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    hosts: Path, helper_socket: Path, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autoscaler.hosts_helper.WAIT", 0.1)
-    with HostsHelper(place, PASSING).locked(2.0), socket.socket(socket.AF_UNIX) as other:
-        other.connect(str(place))
+    with HostsHelper(helper_socket, PASSING).locked(2.0), socket.socket(socket.AF_UNIX) as other:
+        other.connect(str(helper_socket))
         other.sendall(json.dumps({"kind": "workers", **change}).encode() + b"\n")
         answer: dict[str, Any] = json.loads(other.makefile().readline())
     assert ("has locked" in answer.get("error", ""), hosts.read_text()) == (True, OTHERS)
@@ -179,5 +179,5 @@ def test_without_a_helper_the_file_cannot_be_changed(tmp_path: Path) -> None:
         HostsHelper(tmp_path / "nobody", OF_WORKERS).keep(WORKERS)
 
 
-def test_a_socket_at_the_path_of_the_file_means_the_helper(hosts: Path, place: Path) -> None:
-    assert (type(names_at(place, PASSING)), type(names_at(hosts, PASSING))) == (HostsHelper, HostsFile)
+def test_a_socket_at_the_path_of_the_file_means_the_helper(hosts: Path, helper_socket: Path) -> None:
+    assert (type(names_at(helper_socket, PASSING)), type(names_at(hosts, PASSING))) == (HostsHelper, HostsFile)

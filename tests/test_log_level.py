@@ -36,13 +36,6 @@ def printed() -> Iterator[io.StringIO]:
     root.setLevel(level)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store.open(tmp_path / "store.sqlite")
-    yield made
-    made.close()
-
-
 def a_service(store: Store) -> LogLevelOverride:
     return LogLevelOverride(store.overrides, PassReporter(), Process())
 
@@ -70,12 +63,12 @@ def seen(printed: io.StringIO) -> list[str]:
     ),
 )
 def test_a_level_takes_effect_at_the_next_pass_and_survives_reload_and_restart(
-    store: Store, printed: io.StringIO, level: LogLevel, shown: list[str], verbose: bool
+    empty_store: Store, printed: io.StringIO, level: LogLevel, shown: list[str], verbose: bool
 ) -> None:
-    service = a_service(store)
+    service = a_service(empty_store)
     service.apply()
     assert seen(printed) == ["info", "warning"]
-    set_level(store, level)
+    set_level(empty_store, level)
     service.apply()
     assert (seen(printed), service.reporter.verbose) == (shown, verbose)
     configure_log(Process(), {}, console=printed)
@@ -83,24 +76,24 @@ def test_a_level_takes_effect_at_the_next_pass_and_survives_reload_and_restart(
     service.apply()
     assert (seen(printed), service.reporter.verbose) == (shown, verbose)
     configure_log(Process(), {}, console=printed)
-    again = a_service(store)
+    again = a_service(empty_store)
     again.apply()
     assert (seen(printed), again.reporter.verbose) == (shown, verbose)
 
 
-def test_settings_decide_again_after_the_level_is_reset(store: Store, printed: io.StringIO) -> None:
-    service = a_service(store)
+def test_settings_decide_again_after_the_level_is_reset(empty_store: Store, printed: io.StringIO) -> None:
+    service = a_service(empty_store)
     service.process = Process().model_copy(update={"verbose": True})
-    set_level(store, LogLevel.ERROR)
+    set_level(empty_store, LogLevel.ERROR)
     service.apply()
-    set_level(store, LogLevel.SETTINGS)
+    set_level(empty_store, LogLevel.SETTINGS)
     service.apply()
     assert (seen(printed), service.reporter.verbose) == (["info", "warning"], True)
 
 
-def test_status_names_who_set_the_level(store: Store) -> None:
-    set_level(store, LogLevel.VERBOSE)
-    document = status(store, Now(1.0, "cell", "local", True, None))
+def test_status_names_who_set_the_level(empty_store: Store) -> None:
+    set_level(empty_store, LogLevel.VERBOSE)
+    document = status(empty_store, Now(1.0, "cell", "local", True, None))
     assert document["log_level"] == {"level": "verbose", "by": "ann"}
     assert dict(status_pairs(document))["log level"].startswith("verbose, by ann; ")
 

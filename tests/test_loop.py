@@ -61,7 +61,7 @@ def launching(snapshot: Snapshot) -> Plan:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def one_host(tmp_path: Path) -> World:
     return World(tmp_path / "store.sqlite", persistent={"w1": 2}, boot_delay=0.0)
 
 
@@ -86,14 +86,14 @@ def looping(world: World, until: int = 3, decide: Decide = nothing) -> Loop:
     return made[0]
 
 
-def test_memory_passes_from_pass_to_pass(world: World) -> None:
-    loop = looping(world, until=3)
+def test_memory_passes_from_pass_to_pass(one_host: World) -> None:
+    loop = looping(one_host, until=3)
     loop.run()
     assert loop.store.memory.load().passes == 2  # the third was stopped by a signal before it acted
 
 
-def test_if_costs_cannot_be_stored_the_observation_is_not_either(world: World) -> None:
-    loop = looping(world, until=9)
+def test_if_costs_cannot_be_stored_the_observation_is_not_either(one_host: World) -> None:
+    loop = looping(one_host, until=9)
 
     class Refusing(PassListener):
         def keep(self, done: Pass) -> None:
@@ -105,26 +105,26 @@ def test_if_costs_cannot_be_stored_the_observation_is_not_either(world: World) -
     assert loop.store.observations.load() is None
 
 
-def test_a_pass_stopped_by_a_signal_begins_no_action(world: World) -> None:
-    loop = looping(world, until=1, decide=launching)
+def test_a_pass_stopped_by_a_signal_begins_no_action(one_host: World) -> None:
+    loop = looping(one_host, until=1, decide=launching)
     loop.run()
-    assert (world.cloud.machines, loop.store.journal.orders(0)) == ({}, ())
+    assert (one_host.cloud.machines, loop.store.journal.orders(0)) == ({}, ())
 
 
 def test_at_its_end_the_loop_leaves_workers_running_and_reports_their_cost(
-    world: World, caplog: pytest.LogCaptureFixture
+    one_host: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    loop = looping(world, until=2, decide=launching)
+    loop = looping(one_host, until=2, decide=launching)
     loop.run()
-    assert (len(world.cloud.living("this-cell")), caplog.messages[-1]) == (
+    assert (len(one_host.cloud.living("this-cell")), caplog.messages[-1]) == (
         2,
         "test: stopping; 2 workers stay, 0.192 USD an hour: fake-1, fake-2",
     )
 
 
 def test_a_machine_that_was_just_terminated_is_not_counted_as_staying(
-    world: World, caplog: pytest.LogCaptureFixture
+    one_host: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
 
@@ -133,7 +133,7 @@ def test_a_machine_that_was_just_terminated_is_not_counted_as_staying(
         ends = tuple(Terminate(worker.id, worker.name, because(Code.IDLE)) for worker in snapshot.fleet.workers[:1])
         return replace(plan, actions=(*plan.actions, *ends))
 
-    loop = start(world, decide=ending)
+    loop = start(one_host, decide=ending)
     loop.pass_once()
     loop.pass_once()
     loop.stop("SIGTERM")
@@ -141,9 +141,9 @@ def test_a_machine_that_was_just_terminated_is_not_counted_as_staying(
     assert caplog.messages[-1] == "SIGTERM: stopping; 1 worker stays, 0.096 USD an hour: fake-2; 1 is ending"
 
 
-def test_outstanding_orders_are_reported_at_the_end(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_outstanding_orders_are_reported_at_the_end(one_host: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    loop = start(world, decide=launching)
+    loop = start(one_host, decide=launching)
     loop.pass_once()
     loop.stop("SIGTERM")
     loop.run()
@@ -151,54 +151,54 @@ def test_outstanding_orders_are_reported_at_the_end(world: World, caplog: pytest
 
 
 def test_a_process_without_an_observation_reports_the_workers_of_the_last_one_at_its_end(
-    world: World, caplog: pytest.LogCaptureFixture
+    one_host: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    first = start(world, decide=launching)
+    first = start(one_host, decide=launching)
     first.pass_once()
     first.pass_once()
     first.store.close()
-    loop = start(world)
+    loop = start(one_host)
     loop.stop("SIGTERM")
     loop.run()
     assert caplog.messages[-1].startswith("SIGTERM: stopping; 2 workers stay, 0.192 USD an hour: ")
 
 
-def test_with_a_clock_set_back_terminated_machines_are_not_supply_again(world: World) -> None:
-    loop = start(world, decide=launching)
+def test_with_a_clock_set_back_terminated_machines_are_not_supply_again(one_host: World) -> None:
+    loop = start(one_host, decide=launching)
     loop.pass_once()
     loop.pass_once()
-    provider = world.provider()
+    provider = one_host.provider()
     provider.terminate([worker.id for worker in provider.workers()])
     loop.decide = lambda snapshot: Plan((), snapshot.memory)
-    world.cloud.machines.clear()  # no listing has them any more
-    world.clock.now += 900.0
+    one_host.cloud.machines.clear()  # no listing has them any more
+    one_host.clock.now += 900.0
     loop.pass_once()
-    world.clock.now -= 880.0
+    one_host.clock.now -= 880.0
     snapshot = loop.observer.observe().snapshot
     assert snapshot.fleet.orders != ()
-    assert outstanding(snapshot.fleet, snapshot.policy, world.clock.now) == ()
+    assert outstanding(snapshot.fleet, snapshot.policy, one_host.clock.now) == ()
 
 
-def test_staying_workers_are_summed_with_known_and_unknown_prices(world: World) -> None:
-    start(world, decide=launching).pass_once()
-    one, two = world.provider().workers()
+def test_staying_workers_are_summed_with_known_and_unknown_prices(one_host: World) -> None:
+    start(one_host, decide=launching).pass_once()
+    one, two = one_host.provider().workers()
     assert remaining([one, replace(two, price_per_hour=None)], "USD") == (
         "2 workers stay, 0.096 USD an hour and 1 of unknown price: fake-1, fake-2"
     )
 
 
-def test_without_an_observation_nothing_is_launched(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    world.cluster.unobservable = 3
-    loop = looping(world, until=1, decide=launching)
+def test_without_an_observation_nothing_is_launched(one_host: World, caplog: pytest.LogCaptureFixture) -> None:
+    one_host.cluster.unobservable = 3
+    loop = looping(one_host, until=1, decide=launching)
     loop.poll = 0.02
     loop.run()
     logged = [message for message in caplog.messages if message.startswith("cannot observe")]
-    assert (len(logged), world.cluster.unobservable, world.cloud.calls.count("launch")) == (1, 0, 0)
+    assert (len(logged), one_host.cluster.unobservable, one_host.cloud.calls.count("launch")) == (1, 0, 0)
 
 
 def test_on_a_full_disk_nothing_is_launched_and_one_error_is_logged(
-    world: World, caplog: pytest.LogCaptureFixture
+    one_host: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     def filled(snapshot: Snapshot) -> Plan:
         plan = launching(snapshot)
@@ -209,16 +209,16 @@ def test_on_a_full_disk_nothing_is_launched_and_one_error_is_logged(
         return replace(plan, memory=replace(plan.memory, stopped={"execute": "x" * 100_000}))
 
     attempts: list[Plan] = []
-    loop = looping(world, until=10, decide=filled)
+    loop = looping(one_host, until=10, decide=filled)
     (pages,) = loop.store.database.rows("PRAGMA page_count")[0]
     loop.store.database.rows(f"PRAGMA max_page_count={pages}")
     loop.run()
     logged = [record.levelname for record in caplog.records if "disk is full" in record.message]
-    assert (world.cloud.calls.count("launch"), len(attempts), logged) == (0, 3, ["ERROR"])
+    assert (one_host.cloud.calls.count("launch"), len(attempts), logged) == (0, 3, ["ERROR"])
 
 
 def test_an_outage_is_logged_once_and_again_when_its_kind_changes(
-    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    one_host: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors = iter(
         (
@@ -231,7 +231,7 @@ def test_an_outage_is_logged_once_and_again_when_its_kind_changes(
     def blind(_: Observer) -> Observation:
         raise next(errors)
 
-    loop = start(world, decide=nothing)
+    loop = start(one_host, decide=nothing)
     monkeypatch.setattr(Observer, "observe", blind)
     for _ in range(3):
         loop._guarded_pass()
@@ -239,7 +239,7 @@ def test_an_outage_is_logged_once_and_again_when_its_kind_changes(
 
 
 def test_an_outage_that_goes_on_writes_the_same_words_once_at_any_level(
-    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    one_host: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = (f"{words} in {number} ms" for number in range(50) for words in ("refused", "timed out"))
     odd = (chr(ord("a") + number // 26) + chr(ord("a") + number % 26) for number in range(100))
@@ -249,7 +249,7 @@ def test_an_outage_that_goes_on_writes_the_same_words_once_at_any_level(
     def blind(_: Observer) -> Observation:
         raise GridEngineNotObservable(next(given))
 
-    loop = start(world, decide=nothing)
+    loop = start(one_host, decide=nothing)
     monkeypatch.setattr(Observer, "observe", blind)
     caplog.set_level("DEBUG", "autoscaler.engine.loop")
     for most in (2, MOST_WORDS):
@@ -260,20 +260,20 @@ def test_an_outage_that_goes_on_writes_the_same_words_once_at_any_level(
         assert len(told) <= most
 
 
-def test_a_pass_without_an_observation_keeps_the_memory(world: World) -> None:
-    loop = start(world, decide=nothing)
-    loop.store.memory.save(Memory(passes=5), world.clock.now)
-    world.cluster.unobservable = 1
+def test_a_pass_without_an_observation_keeps_the_memory(one_host: World) -> None:
+    loop = start(one_host, decide=nothing)
+    loop.store.memory.save(Memory(passes=5), one_host.clock.now)
+    one_host.cluster.unobservable = 1
     assert (loop._guarded_pass() > 0, loop.store.memory.load().passes) == (True, 5)
 
 
-def test_attempts_to_observe_again_become_rarer_up_to_the_poll(world: World) -> None:
-    world.cluster.unobservable = 9
-    loop = start(world, decide=nothing)
+def test_attempts_to_observe_again_become_rarer_up_to_the_poll(one_host: World) -> None:
+    one_host.cluster.unobservable = 9
+    loop = start(one_host, decide=nothing)
     assert [loop._guarded_pass() for _ in range(6)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
-def test_a_defect_in_one_pass_does_not_end_the_loop(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_in_one_pass_does_not_end_the_loop(one_host: World, caplog: pytest.LogCaptureFixture) -> None:
     faults = iter((ZeroDivisionError("a defect"),))
 
     def defective(snapshot: Snapshot) -> Plan:
@@ -281,15 +281,15 @@ def test_a_defect_in_one_pass_does_not_end_the_loop(world: World, caplog: pytest
             raise error
         return nothing(snapshot)
 
-    looping(world, until=1, decide=defective).run()
+    looping(one_host, until=1, decide=defective).run()
     assert "a defect ended this pass; the next pass starts anew" in caplog.messages
 
 
-def test_a_full_disk_is_logged_once_and_is_no_defect(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_is_logged_once_and_is_no_defect(one_host: World, caplog: pytest.LogCaptureFixture) -> None:
     def full(_: Snapshot) -> Plan:
         raise OSError(errno.ENOSPC, "No space left on device", "/etc/hosts")
 
-    loop = start(world, decide=full)
+    loop = start(one_host, decide=full)
     loop.attach(last := LastDecision())
     pauses = [loop._guarded_pass() for _ in range(3)]
     logged = [record for record in caplog.records if record.levelname == "ERROR"]
@@ -299,7 +299,7 @@ def test_a_full_disk_is_logged_once_and_is_no_defect(world: World, caplog: pytes
 
 @pytest.mark.parametrize("error", (StateNotKept("disk I/O error"), OSError(errno.EIO, "Input/output error")))
 def test_a_state_that_cannot_be_read_while_the_loop_waits_does_not_end_it(
-    world: World, monkeypatch: pytest.MonkeyPatch, error: Exception
+    one_host: World, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     reads = iter([None, error, error])
 
@@ -309,13 +309,13 @@ def test_a_state_that_cannot_be_read_while_the_loop_waits_does_not_end_it(
         return 1
 
     monkeypatch.setattr(Database, "changes_by_others", property(changes))
-    loop = looping(world, until=4)
+    loop = looping(one_host, until=4)
     loop.run()
     assert (loop.store.memory.load().passes, next(reads, "all read")) == (3, "all read")
 
 
 def test_a_state_that_was_removed_under_the_loop_is_written_anew_and_still_wakes_it(
-    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    one_host: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def remove_once(snapshot: Snapshot) -> Plan:
         if snapshot.memory.passes == 1:
@@ -323,7 +323,7 @@ def test_a_state_that_was_removed_under_the_loop_is_written_anew_and_still_wakes
                 file.unlink()
         return nothing(snapshot)
 
-    loop = looping(world, until=4, decide=remove_once)
+    loop = looping(one_host, until=4, decide=remove_once)
     loop.store.database.role = Role.OWNER
     loop.run()
     assert [message for message in caplog.messages if "it was written anew" in message] != []
@@ -338,17 +338,17 @@ def test_a_state_that_was_removed_under_the_loop_is_written_anew_and_still_wakes
     assert loop._others_wrote()
 
 
-def test_a_command_takes_effect_by_its_number_and_not_by_the_time_it_was_given(world: World) -> None:
+def test_a_command_takes_effect_by_its_number_and_not_by_the_time_it_was_given(one_host: World) -> None:
     """Its time is taken before it is stored, and the pass that holds the store meanwhile has a later one."""
     bucket = BucketKey("m5.large")
-    backoff = Backoff(bucket, world.clock.now + 9999, 5, FailureKind.CAPACITY, "none left", world.clock.now)
+    backoff = Backoff(bucket, one_host.clock.now + 9999, 5, FailureKind.CAPACITY, "none left", one_host.clock.now)
     tripped = because(Code.CIRCUIT_BREAKER, what="removals", count=9, most=5, window_s=600.0)
-    loop = start(world, decide=nothing)
-    store, given_at = loop.store, world.clock.now - 30
+    loop = start(one_host, decide=nothing)
+    store, given_at = loop.store, one_host.clock.now - 30
 
     def remembered(**changed: object) -> None:
         memory = store.memory.load()
-        store.memory.save(replace(memory, observed_at=world.clock.now, **changed), world.clock.now)  # type: ignore[arg-type]
+        store.memory.save(replace(memory, observed_at=one_host.clock.now, **changed), one_host.clock.now)  # type: ignore[arg-type]
 
     remembered(backoffs=(backoff,), circuit_breaker=tripped)
     carry_out(store, OperatorCommand(Verb.RETRY), who="anna", at=given_at)
@@ -356,46 +356,46 @@ def test_a_command_takes_effect_by_its_number_and_not_by_the_time_it_was_given(w
     seen = loop.observer.observe().snapshot
     assert (without_retried_failures(seen).memory.backoffs, seen.memory.circuit_breaker) == ((), None)
 
-    world.clock.now += 10
+    one_host.clock.now += 10
     loop.pass_once()
-    world.clock.now += 10
-    remembered(backoffs=(replace(backoff, failed_at=world.clock.now),), circuit_breaker=tripped)
-    world.clock.now += 10
+    one_host.clock.now += 10
+    remembered(backoffs=(replace(backoff, failed_at=one_host.clock.now),), circuit_breaker=tripped)
+    one_host.clock.now += 10
     seen = loop.observer.observe().snapshot
     assert (len(without_retried_failures(seen).memory.backoffs), seen.memory.circuit_breaker) == (1, tripped)
 
 
-def test_a_command_is_carried_out_again_if_the_pass_that_had_it_was_not_accepted(world: World) -> None:
-    loop = start(world, decide=nothing)
-    carry_out(loop.store, OperatorCommand(Verb.RETRY), who="anna", at=world.clock.now - 30)
+def test_a_command_is_carried_out_again_if_the_pass_that_had_it_was_not_accepted(one_host: World) -> None:
+    loop = start(one_host, decide=nothing)
+    carry_out(loop.store, OperatorCommand(Verb.RETRY), who="anna", at=one_host.clock.now - 30)
     first = loop.observer.observe().snapshot.overrides.retried_at
-    world.clock.now += 60
+    one_host.clock.now += 60
     second = loop.observer.observe().snapshot.overrides.retried_at
     assert first is not None
     assert second == first + 60
     loop.pass_once()
-    world.clock.now += 60
+    one_host.clock.now += 60
     assert loop.observer.observe().snapshot.overrides.retried_at == second
 
 
-def test_a_stop_that_was_resumed_meanwhile_does_not_end_the_loop(world: World) -> None:
-    loop = start(world, decide=nothing)
+def test_a_stop_that_was_resumed_meanwhile_does_not_end_the_loop(one_host: World) -> None:
+    loop = start(one_host, decide=nothing)
     loop.store.overrides.ask(Verb.STOP_NOW, who="anna", at=1.0)
     loop.pass_once()
     loop.store.overrides.resume(who="anna", at=2.0)
     assert not loop._released()
 
 
-def test_a_failed_thread_of_the_service_is_in_status(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_thread_of_the_service_is_in_status(one_host: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "autoscaler.engine.loop.failed_threads", lambda: ("the thread lease failed and began again: x",)
     )
-    loop = looping(world, until=2)
+    loop = looping(one_host, until=2)
     loop.run()
     assert loop.store.observations.troubles() == ("the thread lease failed and began again: x",)
 
 
-def test_the_last_plan_and_the_reason_for_no_newer_one_are_available(world: World) -> None:
+def test_the_last_plan_and_the_reason_for_no_newer_one_are_available(one_host: World) -> None:
     failing: list[bool] = []
 
     def deciding(snapshot: Snapshot) -> Plan:
@@ -403,7 +403,7 @@ def test_the_last_plan_and_the_reason_for_no_newer_one_are_available(world: Worl
             raise GridEngineNotObservable("qstat hangs")
         return nothing(snapshot)
 
-    loop = start(world, decide=deciding)
+    loop = start(one_host, decide=deciding)
     loop.attach(last := LastDecision())
     before = last.seen
     loop._guarded_pass()
@@ -418,40 +418,40 @@ def test_the_last_plan_and_the_reason_for_no_newer_one_are_available(world: Worl
     assert (last.seen is first, last.unobserved) == (False, "")
 
 
-def test_a_pass_that_acted_is_followed_soon(world: World) -> None:
-    loop = start(world, decide=launching)
+def test_a_pass_that_acted_is_followed_soon(one_host: World) -> None:
+    loop = start(one_host, decide=launching)
     assert [loop._guarded_pass(), loop._guarded_pass()] == [1.0, 10.0]
 
 
-def test_a_booting_worker_is_observed_long_before_the_poll(world: World) -> None:
-    world.cloud.boot_delay = 60.0
-    world.cluster.submit(9)
-    loop = start(world)
+def test_a_booting_worker_is_observed_long_before_the_poll(one_host: World) -> None:
+    one_host.cloud.boot_delay = 60.0
+    one_host.cluster.submit(9)
+    loop = start(one_host)
     loop.pass_once()
-    world.clock.now += 1.0
+    one_host.clock.now += 1.0
     assert loop._guarded_pass() <= 1.0
 
 
-def test_an_action_that_was_only_refused_is_not_repeated_at_once(world: World) -> None:
+def test_an_action_that_was_only_refused_is_not_repeated_at_once(one_host: World) -> None:
     def enabling(snapshot: Snapshot) -> Plan:
         return replace(nothing(snapshot), actions=(Enable("i-1", "nowhere", because(Code.JOINED)),))
 
-    assert start(world, decide=enabling)._guarded_pass() == 10.0
+    assert start(one_host, decide=enabling)._guarded_pass() == 10.0
 
 
-def test_a_failing_action_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_action_is_logged_once(one_host: World, caplog: pytest.LogCaptureFixture) -> None:
     def enabling(snapshot: Snapshot) -> Plan:
         plan = nothing(snapshot)
         return replace(plan, actions=(Enable("i-1", "nowhere", because(Code.JOINED)),))
 
-    loop = start(world, decide=enabling)
+    loop = start(one_host, decide=enabling)
     for _ in range(3):
         loop.pass_once()
     assert [message.split(":")[0] for message in caplog.messages] == ["enable nowhere"]
 
 
 def test_the_last_console_output_of_a_machine_that_never_joined_is_logged(
-    world: World, caplog: pytest.LogCaptureFixture
+    one_host: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     def giving_up(snapshot: Snapshot) -> Plan:
         plan = launching(snapshot)
@@ -459,14 +459,14 @@ def test_the_last_console_output_of_a_machine_that_never_joined_is_logged(
         ends = tuple(Terminate(worker.id, worker.name, because(Code.BOOT_TIMEOUT), FailureKind.BOOT) for worker in lost)
         return replace(plan, actions=(*plan.actions, *ends))
 
-    loop = start(world, decide=giving_up)
+    loop = start(one_host, decide=giving_up)
     loop.pass_once()
     loop.pass_once()
     assert "done: never joined; it printed last: " in caplog.text
 
 
 def test_a_machine_that_never_joined_is_warned_of_once_while_a_late_listing_shows_it(
-    world: World, caplog: pytest.LogCaptureFixture
+    one_host: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     def giving_up(snapshot: Snapshot) -> Plan:
         plan = launching(snapshot)
@@ -474,24 +474,29 @@ def test_a_machine_that_never_joined_is_warned_of_once_while_a_late_listing_show
         ends = tuple(Terminate(worker.id, worker.name, because(Code.BOOT_TIMEOUT), FailureKind.BOOT) for worker in lost)
         return replace(plan, actions=(*plan.actions, *ends))
 
-    loop = start(world, decide=giving_up)
+    loop = start(one_host, decide=giving_up)
     loop.pass_once()
-    world.clock.now += 101.0
-    world.cloud.faults.listing_lag = 100.0
+    one_host.clock.now += 101.0
+    one_host.cloud.faults.listing_lag = 100.0
     for _ in range(5):
         loop.pass_once()
     assert len([message for message in caplog.messages if "never joined" in message]) == 1
 
 
-def test_a_dry_run_decides_and_changes_nothing(world: World) -> None:
+def test_a_dry_run_decides_and_changes_nothing(one_host: World) -> None:
     def decide(snapshot: Snapshot) -> Plan:
         plan = launching(snapshot)
         return replace(plan, actions=(*plan.actions, Disable("i-1", "w1", because(Code.IDLE))))
 
-    loop = start(world, decide=decide)
+    loop = start(one_host, decide=decide)
     loop.dry_run = True
     done = loop.pass_once()
-    assert (len(done.plan.actions), world.cloud.machines, world.cluster.disabled, loop.store.journal.orders(0)) == (
+    assert (
+        len(done.plan.actions),
+        one_host.cloud.machines,
+        one_host.cluster.disabled,
+        loop.store.journal.orders(0),
+    ) == (
         2,
         {},
         set(),
@@ -499,10 +504,10 @@ def test_a_dry_run_decides_and_changes_nothing(world: World) -> None:
     )
 
 
-def test_an_override_wakes_the_loop(world: World) -> None:
-    loop = looping(world, until=2)
+def test_an_override_wakes_the_loop(one_host: World) -> None:
+    loop = looping(one_host, until=2)
     loop.poll = PATIENCE
-    other = world.open_store()
+    other = one_host.open_store()
     person = threading.Timer(0.2, lambda: other.overrides.ask(Verb.PAUSE, who="ann", at=1.0))
     person.start()
     began = time.monotonic()
@@ -556,10 +561,10 @@ class FixedGuard:
         return self.reason
 
 
-def test_a_burst_of_events_waits_for_the_pause_of_qmaster(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_burst_of_events_waits_for_the_pause_of_qmaster(one_host: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a person's command cuts the wait short, an event does not."""
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
-    loop = looping(world, until=2)
+    loop = looping(one_host, until=2)
     loop.guard, loop.poll = FixedGuard(pause_s=1.5), PATIENCE
     began = time.monotonic()
     with storm(loop):
@@ -568,16 +573,16 @@ def test_a_burst_of_events_waits_for_the_pause_of_qmaster(world: World, monkeypa
 
 
 def test_a_command_of_a_person_hardly_waits_for_the_pause_of_qmaster(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    one_host: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
-    loop = looping(world, until=2)
+    loop = looping(one_host, until=2)
     loop.guard, loop.poll = FixedGuard(pause_s=PATIENCE), PATIENCE
 
     def pause() -> None:
         while loop._last is None:
             time.sleep(0.01)
-        world.open_store().overrides.ask(Verb.PAUSE, who="ann", at=1.0)
+        one_host.open_store().overrides.ask(Verb.PAUSE, who="ann", at=1.0)
 
     person = threading.Thread(target=pause)
     person.start()
@@ -587,10 +592,12 @@ def test_a_command_of_a_person_hardly_waits_for_the_pause_of_qmaster(
     assert time.monotonic() - began < PATIENCE / 2
 
 
-def test_a_removed_worker_hardly_waits_for_the_pause_of_qmaster(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_worker_hardly_waits_for_the_pause_of_qmaster(
+    one_host: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its machine costs until the next pass terminates it."""
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
-    loop = start(world, decide=nothing)
+    loop = start(one_host, decide=nothing)
     loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
     removed = Outcome(Remove("i-1", "w1", because(Code.IDLE)), Result.DONE)
     done = loop.pass_once()
@@ -603,21 +610,21 @@ def test_a_removed_worker_hardly_waits_for_the_pause_of_qmaster(world: World, mo
 
 @pytest.mark.parametrize("code", (Code.BOOTING, Code.BOOTED, Code.JOINING))
 def test_a_worker_on_its_way_hardly_waits_for_the_pause_of_qmaster(
-    world: World, monkeypatch: pytest.MonkeyPatch, code: Code
+    one_host: World, monkeypatch: pytest.MonkeyPatch, code: Code
 ) -> None:
     monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
-    loop = start(world, decide=nothing)
+    loop = start(one_host, decide=nothing)
     loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
-    loop._arrivals.next_observation([WorkerVerdict("w", "w", "wait", because(code))], world.clock.now, 0.01)
+    loop._arrivals.next_observation([WorkerVerdict("w", "w", "wait", because(code))], one_host.clock.now, 0.01)
     began = time.monotonic()
     loop._wait(0.0, at_least=0.0)
     assert time.monotonic() - began < PATIENCE / 2
 
 
 def test_a_long_pause_for_qmaster_is_logged_once_until_it_is_over(
-    world: World, caplog: pytest.LogCaptureFixture
+    one_host: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop, guard = start(world, decide=nothing), FixedGuard(pause_s=3 * LONG_PAUSE)
+    loop, guard = start(one_host, decide=nothing), FixedGuard(pause_s=3 * LONG_PAUSE)
     loop.guard = guard
     loop._report_troubles()
     loop._report_troubles()
@@ -627,14 +634,14 @@ def test_a_long_pause_for_qmaster_is_logged_once_until_it_is_over(
     assert loop._troubles == ()
 
 
-def test_a_slow_qmaster_is_polled_less_often(world: World) -> None:
-    loop = looping(world)
+def test_a_slow_qmaster_is_polled_less_often(one_host: World) -> None:
+    loop = looping(one_host)
     loop.guard, loop.poll = FixedGuard(times=4.0), 10.0
     assert loop._guarded_pass() == 40.0
 
 
-def test_with_nothing_to_scale_passes_are_rarer_while_events_arrive(world: World) -> None:
-    loop, events = start(world), News()
+def test_with_nothing_to_scale_passes_are_rarer_while_events_arrive(one_host: World) -> None:
+    loop, events = start(one_host), News()
     alone = loop._guarded_pass()
     loop.listen(events)
     with_events = loop._guarded_pass()
@@ -643,16 +650,16 @@ def test_with_nothing_to_scale_passes_are_rarer_while_events_arrive(world: World
     events.trouble, loop.asks_policies = "", True
     asked = loop._guarded_pass()
     loop.asks_policies = False
-    world.cluster.submit(slots=1)
+    one_host.cluster.submit(slots=1)
     pending = loop._guarded_pass()
     assert ((alone, with_events, lost, asked), pending <= loop.poll) == ((10.0, IDLE * 10.0, 10.0, 10.0), True)
 
 
 def test_the_reason_for_polling_is_logged_once_and_in_status_until_it_is_over(
-    world: World, caplog: pytest.LogCaptureFixture
+    one_host: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    loop = looping(world, until=99)
+    loop = looping(one_host, until=99)
     guard, events = FixedGuard(trouble="qmaster is slow"), News("MAX_DYN_EC is reached")
     loop.guard = guard
     loop.listen(events)
@@ -670,8 +677,8 @@ def test_the_reason_for_polling_is_logged_once_and_in_status_until_it_is_over(
     assert "Grid Engine is observed as usual again" in caplog.text
 
 
-def test_events_wake_the_loop(world: World) -> None:
-    loop = looping(world, until=3)
+def test_events_wake_the_loop(one_host: World) -> None:
+    loop = looping(one_host, until=3)
     loop.poll = PATIENCE
     began = time.monotonic()
     with storm(loop):
@@ -680,8 +687,8 @@ def test_events_wake_the_loop(world: World) -> None:
 
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT))
-def test_a_signal_ends_the_loop_while_it_waits(world: World, number: signal.Signals) -> None:
-    loop = looping(world, until=99)
+def test_a_signal_ends_the_loop_while_it_waits(one_host: World, number: signal.Signals) -> None:
+    loop = looping(one_host, until=99)
     loop.poll = PATIENCE
     sender = threading.Timer(0.2, lambda: os.kill(os.getpid(), number))
     with loop.signals():
@@ -691,14 +698,14 @@ def test_a_signal_ends_the_loop_while_it_waits(world: World, number: signal.Sign
     assert loop.stopped_by == number.name
 
 
-def test_a_hangup_reloads_the_settings(world: World) -> None:
+def test_a_hangup_reloads_the_settings(one_host: World) -> None:
     changed = replace(POLICY, master="another")
 
     def reload() -> tuple[Policy, float]:
         loop.stop("test")
         return changed, 3.0
 
-    loop = looping(world, until=99)
+    loop = looping(one_host, until=99)
     loop.reload, loop.poll = reload, PATIENCE
     sender = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGHUP))
     with loop.signals():
@@ -708,17 +715,17 @@ def test_a_hangup_reloads_the_settings(world: World) -> None:
     assert (loop.observer.policy, loop.poll) == (changed, 3.0)
 
 
-def test_wrong_settings_at_a_reload_keep_the_old_ones(world: World) -> None:
+def test_wrong_settings_at_a_reload_keep_the_old_ones(one_host: World) -> None:
     def reload() -> tuple[Policy, float]:
         raise SettingsError("wrong")
 
-    loop = start(world, decide=nothing)
+    loop = start(one_host, decide=nothing)
     loop.reload = reload
     loop._reload()
     assert (loop.observer.policy, loop.poll) == (POLICY, 10.0)
 
 
-def test_refused_settings_are_in_status_until_the_next_reload(world: World) -> None:
+def test_refused_settings_are_in_status_until_the_next_reload(one_host: World) -> None:
     answers = iter((SettingsError("CP_CAP_X is unknown"), None))
 
     def reload() -> tuple[Policy, float]:
@@ -726,7 +733,7 @@ def test_refused_settings_are_in_status_until_the_next_reload(world: World) -> N
             raise error
         return POLICY, 10.0
 
-    loop = start(world, decide=nothing)
+    loop = start(one_host, decide=nothing)
     loop.reload = reload
     loop._reload()
     loop.pass_once()
@@ -737,35 +744,35 @@ def test_refused_settings_are_in_status_until_the_next_reload(world: World) -> N
     assert loop.store.observations.troubles() == ()
 
 
-def test_a_stop_is_fulfilled_once_no_worker_is_left(world: World) -> None:
-    loop = looping(world, until=99)
+def test_a_stop_is_fulfilled_once_no_worker_is_left(one_host: World) -> None:
+    loop = looping(one_host, until=99)
     loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)
     loop.run()
     assert (loop.store.overrides.in_force(), loop.store.overrides.fulfilled(Verb.STOP_NOW)) == ((), True)
 
 
-def test_a_stop_waits_for_an_order_that_may_have_machines(world: World) -> None:
-    loop = looping(world, until=4, decide=launching)
-    world.cloud.faults.lost_answers, world.cloud.faults.listing_lag = 1, 60.0
+def test_a_stop_waits_for_an_order_that_may_have_machines(one_host: World) -> None:
+    loop = looping(one_host, until=4, decide=launching)
+    one_host.cloud.faults.lost_answers, one_host.cloud.faults.listing_lag = 1, 60.0
     loop.pass_once()
     loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)
     loop.run()
     assert loop.stopped_by == "test"
 
 
-def test_an_override_for_a_host_that_is_gone_ends(world: World) -> None:
-    loop = start(world, decide=nothing)
+def test_an_override_for_a_host_that_is_gone_ends(one_host: World) -> None:
+    loop = start(one_host, decide=nothing)
     loop.store.overrides.ask(Verb.KEEP, who="ann", at=1.0, host="w9")
     loop.store.overrides.ask(Verb.KEEP, who="ann", at=1.0, host="w1.example.org")
     loop.pass_once()
     assert loop.store.overrides.load().keep == {"w1.example.org"}
 
 
-def test_systemd_is_notified_of_ready_status_and_stopping(world: World, tmp_path: Path) -> None:
+def test_systemd_is_notified_of_ready_status_and_stopping(one_host: World, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(5)
-        loop = looping(world, until=1)
+        loop = looping(one_host, until=1)
         loop.notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
         loop.run()
         results = [systemd.recv(1000).decode().partition("=")[0] for _ in range(3)]
@@ -791,7 +798,7 @@ def test_a_wakeup_works_with_many_open_files() -> None:
             os.close(file)
 
 
-def test_a_machine_that_failed_before_it_was_up_counts_once_against_its_bucket(world: World) -> None:
+def test_a_machine_that_failed_before_it_was_up_counts_once_against_its_bucket(one_host: World) -> None:
     class Failing(FakeProvider):
         """Its cloud accepts the launch and then fails to start the machine."""
 
@@ -806,14 +813,14 @@ def test_a_machine_that_failed_before_it_was_up_counts_once_against_its_bucket(w
     def decide(snapshot: Snapshot) -> Plan:
         return plan(snapshot) if snapshot.fleet.orders else launching(snapshot)
 
-    loop = start(world, provider=Failing(FakeSettings(), cell=TAG, cloud=world.cloud), decide=decide)
+    loop = start(one_host, provider=Failing(FakeSettings(), cell=TAG, cloud=one_host.cloud), decide=decide)
     for _ in range(3):
         loop.pass_once()
     failures = loop.store.journal.failures(0)
     assert [(failure.kind, failure.message) for failure in failures] == [("capacity", "no machine was left")] * 2
 
 
-def test_a_machine_that_failed_after_it_was_up_counts_against_no_bucket(world: World) -> None:
+def test_a_machine_that_failed_after_it_was_up_counts_against_no_bucket(one_host: World) -> None:
     lost: set[str] = set()
 
     class Losing(FakeProvider):
@@ -827,11 +834,11 @@ def test_a_machine_that_failed_after_it_was_up_counts_against_no_bucket(world: W
                 for worker in super().workers()
             ]
 
-    loop = start(world, provider=Losing(FakeSettings(), cell=TAG, cloud=world.cloud))
-    loop.store.nodes.create([NodeRow(CreatedNode("n1", "execute-1", "execute", world.clock()))])
+    loop = start(one_host, provider=Losing(FakeSettings(), cell=TAG, cloud=one_host.cloud))
+    loop.store.nodes.create([NodeRow(CreatedNode("n1", "execute-1", "execute", one_host.clock()))])
     for _ in range(40):
         loop.pass_once()
-        world.cluster.advance(5.0)
+        one_host.cluster.advance(5.0)
         notes = loop.store.memory.load().workers
         lost |= {worker_id for worker_id, note in notes.items() if note.joined_at is not None}
     assert lost
@@ -848,10 +855,10 @@ class _Forgetting(FakeProvider):
 
 
 def test_a_provider_may_forget_its_notices_only_once_a_plan_that_has_them_is_kept(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    one_host: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provider = _Forgetting(FakeSettings(), cell=TAG, cloud=world.cloud)
-    loop = start(world, provider=provider)
+    provider = _Forgetting(FakeSettings(), cell=TAG, cloud=one_host.cloud)
+    loop = start(one_host, provider=provider)
     loop.pass_once()
     assert provider.kept == 1
 

@@ -36,7 +36,7 @@ Read = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def empty_cell(tmp_path: Path) -> World:
     return World(tmp_path / "store.sqlite")
 
 
@@ -88,22 +88,22 @@ def total(found: Read, name: str, **labels: str) -> float:
     return sum(each for (one, have), each in found.items() if one == name and have >= frozenset(labels.items()))
 
 
-def test_a_pass_measures_waiting_tasks_by_reason(world: World) -> None:
-    loop = measured(world)
-    world.cluster.submit(3, seconds=60)
+def test_a_pass_measures_waiting_tasks_by_reason(empty_cell: World) -> None:
+    loop = measured(empty_cell)
+    empty_cell.cluster.submit(3, seconds=60)
     done = loop.pass_once()
     found = read(loop.store)
     assert total(found, "waiting_tasks") == done.plan.waiting == 3
     assert value(found, "counted_tasks") == 3
-    assert value(found, "last_pass_timestamp_seconds") == world.clock.now
+    assert value(found, "last_pass_timestamp_seconds") == empty_cell.clock.now
     assert value(found, "passes_total", result="whole") == 1
     codes = {category.reason.code.value for category in done.plan.job_categories}
     assert {dict(labels)["reason"] for name, labels in found if name == "waiting_tasks"} == codes
 
 
-def test_counters_start_as_series_at_0(world: World) -> None:
+def test_counters_start_as_series_at_0(empty_cell: World) -> None:
     """Prometheus sees no increase in a series that starts at 1."""
-    loop = measured(world)
+    loop = measured(empty_cell)
     loop.pass_once()
     found = read(loop.store)
     failed = [value(found, "passes_total", result=result) for result in (GRID_ENGINE, PROVIDER, STATE, DEFECT)]
@@ -112,12 +112,12 @@ def test_counters_start_as_series_at_0(world: World) -> None:
     assert set(failed) == {0}
 
 
-def test_the_life_of_workers_is_measured_from_order_to_end(world: World) -> None:
-    loop = measured(world)
-    world.cluster.submit(2, seconds=60)
-    settle(world, loop)
+def test_the_life_of_workers_is_measured_from_order_to_end(empty_cell: World) -> None:
+    loop = measured(empty_cell)
+    empty_cell.cluster.submit(2, seconds=60)
+    settle(empty_cell, loop)
     for _ in range(3):
-        step(world, loop)
+        step(empty_cell, loop)
     found, lives = read(loop.store), loop.store.history.lifetimes()
     kind = lives[0].instance_type
     assert value(found, "ordered_workers_total", instance_type=kind) == len(lives)
@@ -125,7 +125,7 @@ def test_the_life_of_workers_is_measured_from_order_to_end(world: World) -> None
     assert total(found, "actions_total", kind="launch") >= 1
     assert total(found, "actions_total", kind="terminate", result="done") >= 1
     assert (value(found, "started_tasks_total"), value(found, "task_wait_seconds_count")) == (2, 2)
-    cost = sum(life.cost(world.clock.now) or 0.0 for life in lives)
+    cost = sum(life.cost(empty_cell.clock.now) or 0.0 for life in lives)
     assert value(found, "price_total") == pytest.approx(cost, rel=0.2)
     assert (total(found, "workers"), value(found, "price_per_hour")) == (0, 0)
 
@@ -140,16 +140,16 @@ def test_a_worker_that_is_up_at_its_first_observation_is_timed_too(tmp_path: Pat
     assert value(found, "worker_boot_seconds_count") == value(found, "worker_join_seconds_count") == 1
 
 
-def test_workers_timed_by_another_process_are_not_timed_again(world: World) -> None:
-    loop = measured(world)
-    world.cluster.submit(1, seconds=600)
+def test_workers_timed_by_another_process_are_not_timed_again(empty_cell: World) -> None:
+    loop = measured(empty_cell)
+    empty_cell.cluster.submit(1, seconds=600)
     for _ in range(20):
-        step(world, loop)
+        step(empty_cell, loop)
     before = value(read(loop.store), "worker_boot_seconds_count")
     loop.store.close()
-    again = measured(world)
+    again = measured(empty_cell)
     for _ in range(3):
-        step(world, again)
+        step(empty_cell, again)
     assert (before, value(read(again.store), "worker_boot_seconds_count")) == (1, 1)
 
 
@@ -190,12 +190,12 @@ def test_a_worker_that_ended_unasked_counts_once_as_lost(tmp_path: Path) -> None
     assert (counted, value(read(again.store), "lost_workers_total")) == (1, 1)
 
 
-def test_workers_are_measured_by_phase_and_type(world: World) -> None:
-    loop = measured(world)
-    world.cluster.submit(2, seconds=600)
+def test_workers_are_measured_by_phase_and_type(empty_cell: World) -> None:
+    loop = measured(empty_cell)
+    empty_cell.cluster.submit(2, seconds=600)
     phases = set()
     for _ in range(40):
-        step(world, loop)
+        step(empty_cell, loop)
         phases |= {dict(labels)["phase"] for name, labels in read(loop.store) if name == "workers"}
         if "ready" in phases:
             break
@@ -218,25 +218,25 @@ def break_cloud(world: World) -> None:
     ((break_grid_engine, "grid_engine_not_observed"), (break_cloud, "provider_not_observed")),
 )
 def test_a_failed_observation_is_counted_by_what_failed(
-    world: World, broken: Callable[[World], None], result: str
+    empty_cell: World, broken: Callable[[World], None], result: str
 ) -> None:
-    loop = measured(world)
+    loop = measured(empty_cell)
     loop.pass_once()
-    whole = world.clock.now
-    broken(world)
+    whole = empty_cell.clock.now
+    broken(empty_cell)
     for _ in range(2):
-        world.cluster.advance(30.0)
+        empty_cell.cluster.advance(30.0)
         loop._guarded_pass()
     found = read(loop.store)
     assert (value(found, "passes_total", result=result), value(found, "failed_passes_in_a_row")) == (2, 2)
     assert (value(found, "passes_total", result="whole"), value(found, "last_pass_timestamp_seconds")) == (1, whole)
-    world.cluster.unobservable = world.cloud.faults.unreachable = 0
+    empty_cell.cluster.unobservable = empty_cell.cloud.faults.unreachable = 0
     loop._guarded_pass()
     assert value(read(loop.store), "failed_passes_in_a_row") == 0
 
 
-def test_a_defect_is_counted_as_such(world: World) -> None:
-    loop = measured(world)
+def test_a_defect_is_counted_as_such(empty_cell: World) -> None:
+    loop = measured(empty_cell)
 
     def broken(_: object) -> Plan:
         raise ZeroDivisionError
@@ -247,51 +247,51 @@ def test_a_defect_is_counted_as_such(world: World) -> None:
     assert (value(found, "passes_total", result="defect"), value(found, "failed_passes_in_a_row")) == (1, 1)
 
 
-def test_failed_launches_are_counted_once_by_kind(world: World) -> None:
-    loop = measured(world)
-    world.cloud.faults.out_of_capacity = {offer.type.name for offer in world.cloud.catalog.offers.values()}
-    world.cluster.submit(1, seconds=60)
+def test_failed_launches_are_counted_once_by_kind(empty_cell: World) -> None:
+    loop = measured(empty_cell)
+    empty_cell.cloud.faults.out_of_capacity = {offer.type.name for offer in empty_cell.cloud.catalog.offers.values()}
+    empty_cell.cluster.submit(1, seconds=60)
     for _ in range(6):
-        step(world, loop)
+        step(empty_cell, loop)
     found = read(loop.store)
     orders = {failure.order_id for failure in loop.store.journal.failures(0.0)}
     assert value(found, "launch_failures_total", kind="capacity") == len(orders) > 0
     assert value(found, "offers_in_backoff") > 0
 
 
-def test_counters_continue_in_the_next_process(world: World) -> None:
-    loop = measured(world)
+def test_counters_continue_in_the_next_process(empty_cell: World) -> None:
+    loop = measured(empty_cell)
     loop.pass_once()
     loop.store.close()
-    again = measured(world)
+    again = measured(empty_cell)
     again.pass_once()
     found = read(again.store)
     assert (value(found, "passes_total", result="whole"), value(found, "pass_duration_seconds_count")) == (2, 2)
 
 
-def test_measures_of_another_version_start_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    loop = measured(world)
+def test_measures_of_another_version_start_again(empty_cell: World, caplog: pytest.LogCaptureFixture) -> None:
+    loop = measured(empty_cell)
     loop.pass_once()
     loop.store.database.execute("UPDATE measures SET measures = '[]'")
-    again = measured(world)
+    again = measured(empty_cell)
     again.pass_once()
     assert value(read(again.store), "passes_total", result="whole") == 1
     assert "begin anew" in caplog.text
 
 
-def test_a_pause_is_measured_and_forbids_launches(world: World) -> None:
-    loop = measured(world)
+def test_a_pause_is_measured_and_forbids_launches(empty_cell: World) -> None:
+    loop = measured(empty_cell)
     loop.pass_once()
     assert value(read(loop.store), "launches_allowed") == 1
-    loop.store.overrides.ask(Verb.PAUSE, who="anna", at=world.clock.now)
+    loop.store.overrides.ask(Verb.PAUSE, who="anna", at=empty_cell.clock.now)
     loop.pass_once()
     found = read(loop.store)
     assert (value(found, "launches_allowed"), value(found, "paused"), value(found, "circuit_breaker_open")) == (0, 1, 0)
     assert value(found, "node_array_stopped", node_array="execute", cause="protected_mode") == 0
 
 
-def test_what_stops_launches_is_measured(world: World) -> None:
-    loop = measured(world)
+def test_what_stops_launches_is_measured(empty_cell: World) -> None:
+    loop = measured(empty_cell)
     done = loop.pass_once()
     meter = meter_of(loop)
     reason = because(Code.GONE)
@@ -302,7 +302,7 @@ def test_what_stops_launches_is_measured(world: World) -> None:
         protected={"execute": ProtectedArray(stopped=reason)},
     )
     meter._show_limits(done.observation.snapshot, replace(done.plan, memory=memory))
-    meter._store(world.clock.now)
+    meter._store(empty_cell.clock.now)
     found = read(loop.store)
     causes = [
         value(found, "node_array_stopped", node_array="execute", cause=cause) for cause in ("refused", "protected_mode")
@@ -310,8 +310,8 @@ def test_what_stops_launches_is_measured(world: World) -> None:
     assert (value(found, "launches_allowed"), value(found, "circuit_breaker_open"), causes) == (0, 1, [1, 1])
 
 
-def test_commands_of_grid_engine_are_measured_by_program(world: World) -> None:
-    loop = measured(world)
+def test_commands_of_grid_engine_are_measured_by_program(empty_cell: World) -> None:
+    loop = measured(empty_cell)
     loop.pass_once()
     found = read(loop.store)
     assert value(found, "grid_engine_command_duration_seconds_count", command="qstat") >= 1
@@ -325,8 +325,8 @@ def test_commands_of_grid_engine_are_measured_by_program(world: World) -> None:
     assert value(found, "grid_engine_command_failures_total", command="other") == 2
 
 
-def test_the_age_of_prices_is_measured(world: World) -> None:
-    loop = measured(world)
+def test_the_age_of_prices_is_measured(empty_cell: World) -> None:
+    loop = measured(empty_cell)
     loop.pass_once()
     found = value(read(loop.store), "oldest_price_timestamp_seconds")
     assert datetime.fromtimestamp(found, UTC).date() == date(2026, 1, 1)
@@ -341,26 +341,26 @@ def test_metric_names_follow_the_conventions_of_prometheus() -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS)
 
 
-def test_passes_write_every_declared_metric_and_no_other(world: World) -> None:
-    loop = measured(world)
-    world.cluster.submit(1, seconds=60)
-    settle(world, loop)
+def test_passes_write_every_declared_metric_and_no_other(empty_cell: World) -> None:
+    loop = measured(empty_cell)
+    empty_cell.cluster.submit(1, seconds=60)
+    settle(empty_cell, loop)
     kept = loop.store.measures.load()
     assert {*kept.values, *kept.histograms} == {metric.name for metric in METRICS}
 
 
-def test_labels_have_bounded_values(world: World) -> None:
+def test_labels_have_bounded_values(empty_cell: World) -> None:
     """No job, host, user or order is a label."""
-    loop = measured(world)
-    world.cluster.submit(4, seconds=60)
-    settle(world, loop)
+    loop = measured(empty_cell)
+    empty_cell.cluster.submit(4, seconds=60)
+    settle(empty_cell, loop)
     labels = {label for metric in METRICS for label in metric.labels}
     assert labels == {
         *("result", "part", "command", "reason", "phase", "instance_type"),
         *("condition", "kind", "node_array", "cause", "provider"),
     }
     text = exposition(loop.store.measures.load()).decode()
-    machines = {machine.name for machine in world.cloud.machines.values()} | set(world.cloud.machines)
+    machines = {machine.name for machine in empty_cell.cloud.machines.values()} | set(empty_cell.cloud.machines)
     assert not [name for name in machines if name in text]
 
 
@@ -404,38 +404,38 @@ def test_without_a_scrape_the_prometheus_client_is_not_imported() -> None:
     assert done.stdout == "False\n"
 
 
-def test_calls_to_the_cloud_are_counted_across_a_restart(world: World) -> None:
-    loop = measured(world)
-    step(world, loop)
-    step(world, loop)
+def test_calls_to_the_cloud_are_counted_across_a_restart(empty_cell: World) -> None:
+    loop = measured(empty_cell)
+    step(empty_cell, loop)
+    step(empty_cell, loop)
     before = read(loop.store)
     assert value(before, "provider_calls_total", provider="fake") >= 2
     assert value(before, "provider_calls_available", provider="fake") == 19
     loop.store.close()
-    again = measured(world)
-    step(world, again)
+    again = measured(empty_cell)
+    step(empty_cell, again)
     assert value(read(again.store), "provider_calls_total", provider="fake") == (
         value(before, "provider_calls_total", provider="fake") + 1
     )
     again.store.close()
 
 
-def test_failed_and_dropped_notifications_are_measured(world: World) -> None:
-    loop = measured(world)
-    step(world, loop)
+def test_failed_and_dropped_notifications_are_measured(empty_cell: World) -> None:
+    loop = measured(empty_cell)
+    step(empty_cell, loop)
     result = loop.store.notifications
     for _ in range(3):
-        result.failed(0, (), "no route", world.clock(), world.clock())
-    step(world, loop)
+        result.failed(0, (), "no route", empty_cell.clock(), empty_cell.clock())
+    step(empty_cell, loop)
     assert value(read(loop.store), "notification_failures_in_a_row") == 3
     loop.store.database.execute("UPDATE notification_state SET dropped = 5, attempts = 0")
-    step(world, loop)
+    step(empty_cell, loop)
     found = read(loop.store)
     assert (value(found, "dropped_notifications_total"), value(found, "notification_failures_in_a_row")) == (5, 0)
     loop.store.close()
 
 
-def test_a_provider_without_a_call_budget_has_no_series(world: World) -> None:
+def test_a_provider_without_a_call_budget_has_no_series(empty_cell: World) -> None:
     measures = Measures()
-    MeasuredElsewhere(world.provider(), world.open_store().notifications.delivery).add(measures)
+    MeasuredElsewhere(empty_cell.provider(), empty_cell.open_store().notifications.delivery).add(measures)
     assert not any(name.startswith("provider_") for name in measures.values)

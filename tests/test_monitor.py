@@ -16,7 +16,7 @@ from tests.simulated.autoscaler import World, settle, start
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def empty_cell(tmp_path: Path) -> World:
     return World(tmp_path / "store.sqlite")
 
 
@@ -29,27 +29,27 @@ def watched(world: World) -> Loop:
 @pytest.mark.parametrize("listed_after", (0.0, 30.0), ids=("listed at once", "listed late"))
 @pytest.mark.parametrize("restarted", (False, True), ids=("same process", "restarted"))
 def test_history_metrics_and_cost_agree_if_no_pass_follows_a_launch_for_a_while(
-    world: World, *, restarted: bool, listed_after: float
+    empty_cell: World, *, restarted: bool, listed_after: float
 ) -> None:
     """Machines cost from their launch, which no listing of the pass that launched them shows."""
-    world.cloud.faults = Faults(listing_lag=listed_after)
-    loop = metered(world)
-    world.cluster.submit(40, seconds=300)
+    empty_cell.cloud.faults = Faults(listing_lag=listed_after)
+    loop = metered(empty_cell)
+    empty_cell.cluster.submit(40, seconds=300)
     for _ in range(30):
         loop.pass_once()
-        if world.cloud.machines:
+        if empty_cell.cloud.machines:
             break
-        world.cluster.advance(1)
+        empty_cell.cluster.advance(1)
     assert not loop.store.history.lifetimes()
-    began = world.clock.now
-    world.cluster.advance(65)
-    loop = metered(world) if restarted else loop
+    began = empty_cell.clock.now
+    empty_cell.cluster.advance(65)
+    loop = metered(empty_cell) if restarted else loop
     for _ in range(60):
         loop.pass_once()
-        world.cluster.advance(1)
+        empty_cell.cluster.advance(1)
     loop.pass_once()
-    history, counted, cost = costs(world, loop)
-    assert (cost > 0, world.clock.now - began) == (True, 125.0)
+    history, counted, cost = costs(empty_cell, loop)
+    assert (cost > 0, empty_cell.clock.now - began) == (True, 125.0)
     assert [history, counted] == pytest.approx([cost, cost], rel=0.01)
 
 
@@ -70,12 +70,12 @@ def costs(world: World, loop: Loop) -> tuple[float, float, float]:
     return history, counted, sum(each.cost(now) or 0.0 for each in loop.store.history.lifetimes())
 
 
-def test_the_history_has_what_ran_and_what_it_cost(world: World) -> None:
-    loop = watched(world)
-    world.cluster.submit(2, seconds=60)
-    settle(world, loop)
+def test_the_history_has_what_ran_and_what_it_cost(empty_cell: World) -> None:
+    loop = watched(empty_cell)
+    empty_cell.cluster.submit(2, seconds=60)
+    settle(empty_cell, loop)
     loop.pass_once()
-    now = world.clock.now
+    now = empty_cell.clock.now
     result = merged(loop.store.samples.between(now - 3600, now, now=now), 0.0)
     lifetimes = loop.store.history.lifetimes()
     cost = sum(lifetime.cost(now) or 0.0 for lifetime in lifetimes)
@@ -84,17 +84,17 @@ def test_the_history_has_what_ran_and_what_it_cost(world: World) -> None:
 
 
 @pytest.mark.parametrize("gap", (65.0, 4000.0))
-def test_machines_cost_while_no_process_runs_as_long_as_the_last_state_holds(world: World, gap: float) -> None:
+def test_machines_cost_while_no_process_runs_as_long_as_the_last_state_holds(empty_cell: World, gap: float) -> None:
     """Else the history and `price_total` fall behind `cost` at each restart."""
-    loop = metered(world)
-    world.cluster.submit(2, seconds=100_000)
-    settle(world, loop, passes=30)
+    loop = metered(empty_cell)
+    empty_cell.cluster.submit(2, seconds=100_000)
+    settle(empty_cell, loop, passes=30)
     loop.pass_once()
-    before = costs(world, loop)
-    world.cluster.advance(gap)
-    again = metered(world)
+    before = costs(empty_cell, loop)
+    empty_cell.cluster.advance(gap)
+    again = metered(empty_cell)
     again.pass_once()
-    history, counted, cost = (after - earlier for after, earlier in zip(costs(world, again), before, strict=True))
+    history, counted, cost = (after - earlier for after, earlier in zip(costs(empty_cell, again), before, strict=True))
     expected = cost * min(gap, HELD) / gap
     assert cost > 0
     assert [history, counted] == pytest.approx([expected, expected], rel=0.03)

@@ -34,7 +34,7 @@ from tests.simulated.executor import at_once
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def three_jobs(tmp_path: Path) -> World:
     world = World(tmp_path / "store.sqlite", persistent={"w1": 2})
     world.cluster.submit(3)
     world.cluster.schedule()
@@ -59,15 +59,15 @@ def observer(world: World, **changed: Any) -> Observer:
     return made
 
 
-def test_a_snapshot_has_grid_engine_and_provider(world: World) -> None:
-    snapshot = observer(world).observe().snapshot
+def test_a_snapshot_has_grid_engine_and_provider(three_jobs: World) -> None:
+    snapshot = observer(three_jobs).observe().snapshot
     seen = (len(snapshot.cluster.hosts), snapshot.cluster.job_categories[0].count, len(snapshot.fleet.buckets) > 0)
     assert seen == (1, 1, True)
 
 
-def test_unchanged_jobs_are_not_parsed_again(world: World) -> None:
+def test_unchanged_jobs_are_not_parsed_again(three_jobs: World) -> None:
     """A plan recognises judged jobs by identity."""
-    watching = observer(world)
+    watching = observer(three_jobs)
     first, second = (
         watching.observe().snapshot.cluster.job_categories,
         watching.observe().snapshot.cluster.job_categories,
@@ -76,52 +76,52 @@ def test_unchanged_jobs_are_not_parsed_again(world: World) -> None:
     assert second is first
 
 
-def test_a_qmaster_that_does_not_answer_is_not_observable(world: World) -> None:
-    world.cluster.unobservable = 1
+def test_a_qmaster_that_does_not_answer_is_not_observable(three_jobs: World) -> None:
+    three_jobs.cluster.unobservable = 1
     with pytest.raises(GridEngineNotObservable):
-        observer(world).observe()
+        observer(three_jobs).observe()
 
 
-def test_a_provider_that_does_not_answer_is_not_observable(world: World) -> None:
-    world.cloud.faults.unreachable = 1
+def test_a_provider_that_does_not_answer_is_not_observable(three_jobs: World) -> None:
+    three_jobs.cloud.faults.unreachable = 1
     with pytest.raises(ProviderNotObservable, match="did not answer"):
-        observer(world).observe()
+        observer(three_jobs).observe()
 
 
-def test_every_command_of_grid_engine_gets_the_configured_timeout(world: World) -> None:
+def test_every_command_of_grid_engine_gets_the_configured_timeout(three_jobs: World) -> None:
     given: list[float] = []
 
     def runner(argv: Sequence[str], *, timeout: float, **rest: Any) -> Completed:
         given.append(timeout)
-        return world.cluster(argv, timeout=timeout, **rest)
+        return three_jobs.cluster(argv, timeout=timeout, **rest)
 
-    observer(world, runner=runner, grid_engine_timeout=7.0).observe()
+    observer(three_jobs, runner=runner, grid_engine_timeout=7.0).observe()
     assert set(given) == {7.0}
 
 
-def test_an_unchanged_pass_takes_three_commands_of_grid_engine(world: World) -> None:
-    made = observer(world)
+def test_an_unchanged_pass_takes_three_commands_of_grid_engine(three_jobs: World) -> None:
+    made = observer(three_jobs)
     made.observe()
-    world.cluster.calls.clear()
+    three_jobs.cluster.calls.clear()
     made.observe()
-    assert [call[0] for call in world.cluster.calls] == ["qstat", "qhost", "qconf"]
+    assert [call[0] for call in three_jobs.cluster.calls] == ["qstat", "qhost", "qconf"]
 
 
-def test_an_unchanged_pass_has_the_whole_configuration_for_a_record(world: World) -> None:
-    made = observer(world)
+def test_an_unchanged_pass_has_the_whole_configuration_for_a_record(three_jobs: World) -> None:
+    made = observer(three_jobs)
     first, second = made.observe(), made.observe()
     assert set(second.outputs.qconf) == set(first.outputs.qconf) >= {"sc", "sel", "sq_main.q", "shgrp_@allhosts"}
 
 
-def test_a_change_of_an_administrator_is_in_the_next_pass(world: World) -> None:
-    made = observer(world)
+def test_a_change_of_an_administrator_is_in_the_next_pass(three_jobs: World) -> None:
+    made = observer(three_jobs)
     made.observe()
-    world.cluster.slots["w1"] = 7
+    three_jobs.cluster.slots["w1"] = 7
     assert made.observe().snapshot.cluster.queues["main.q"].slots_by_host["w1"] == 7
 
 
-def test_any_error_of_a_providers_listing_is_not_observable(world: World) -> None:
-    made = observer(world)
+def test_any_error_of_a_providers_listing_is_not_observable(three_jobs: World) -> None:
+    made = observer(three_jobs)
 
     def throttled() -> list[Any]:
         raise Throttled("too many calls")
@@ -131,14 +131,14 @@ def test_any_error_of_a_providers_listing_is_not_observable(world: World) -> Non
         made.observe()
 
 
-def test_a_provider_that_hangs_is_not_observable(world: World) -> None:
+def test_a_provider_that_hangs_is_not_observable(three_jobs: World) -> None:
     never: Future[Any] = Future()
-    made = observer(world, executor=lambda call, name: never, listing_deadline=0.01)
+    made = observer(three_jobs, executor=lambda call, name: never, listing_deadline=0.01)
     with pytest.raises(ProviderNotObservable, match=r"within 0\.01 s"):
         made.observe()
 
 
-def test_a_listing_gets_the_time_left_after_reading_grid_engine(world: World) -> None:
+def test_a_listing_gets_the_time_left_after_reading_grid_engine(three_jobs: World) -> None:
     waited: list[float | None] = []
 
     class Never(Future[Any]):
@@ -148,44 +148,44 @@ def test_a_listing_gets_the_time_left_after_reading_grid_engine(world: World) ->
 
     times = iter((0.0, 30.0))
     made = observer(
-        world, executor=lambda call, name: Never(), stopwatch=lambda: next(times, 30.0), listing_deadline=100.0
+        three_jobs, executor=lambda call, name: Never(), stopwatch=lambda: next(times, 30.0), listing_deadline=100.0
     )
     with pytest.raises(ProviderNotObservable):
         made.observe()
     assert waited == [70.0]
 
 
-def test_a_hanging_provider_gets_no_second_thread(world: World) -> None:
+def test_a_hanging_provider_gets_no_second_thread(three_jobs: World) -> None:
     threads: list[str] = []
 
     def hang(call: Callable[[], Any], name: str) -> Future[Any]:
         threads.append(name)
         return Future()
 
-    made = observer(world, executor=hang, listing_deadline=0.01)
+    made = observer(three_jobs, executor=hang, listing_deadline=0.01)
     for _ in range(3):
         with pytest.raises(ProviderNotObservable):
             made.observe()
     assert len(threads) == 1
 
 
-def test_an_observation_that_took_too_long_is_stale(world: World) -> None:
+def test_an_observation_that_took_too_long_is_stale(three_jobs: World) -> None:
     times = iter((0.0, 0.0, 500.0, 500.0, 500.0))
     with pytest.raises(NotObservable, match="stale"):
-        observer(world, stopwatch=lambda: next(times, 500.0), listing_deadline=1000.0).observe()
+        observer(three_jobs, stopwatch=lambda: next(times, 500.0), listing_deadline=1000.0).observe()
 
 
-def test_an_order_answered_during_the_observation_still_counts(world: World) -> None:
+def test_an_order_answered_during_the_observation_still_counts(three_jobs: World) -> None:
     """The listing was made before the answer: if the journal were read first, neither would show the machine."""
-    made = observer(world)
-    launch = Launch("execute", (LaunchSet((world.provider().buckets()[0],), 1),), because(Code.DEMAND))
-    made.store.accept(Plan((launch,), Memory()), pass_number=1, at=world.clock.now)
+    made = observer(three_jobs)
+    launch = Launch("execute", (LaunchSet((three_jobs.provider().buckets()[0],), 1),), because(Code.DEMAND))
+    made.store.accept(Plan((launch,), Memory()), pass_number=1, at=three_jobs.clock.now)
     listing = made.provider.workers
 
     def answered_meanwhile() -> Any:
         listed = listing()
         record = made.store.journal.orders(0)[0]
-        made.store.journal.close_order(record.id, "answered", world.clock.now)
+        made.store.journal.close_order(record.id, "answered", three_jobs.clock.now)
         return listed
 
     made.provider.workers = answered_meanwhile  # type: ignore[method-assign]
@@ -193,34 +193,34 @@ def test_an_order_answered_during_the_observation_still_counts(world: World) -> 
 
 
 @pytest.mark.parametrize(("tag", "coming"), (("", 2), (TAG, 2), ("another-tag", 0)))
-def test_machines_of_a_former_tag_are_not_coming(world: World, tag: str, coming: int) -> None:
+def test_machines_of_a_former_tag_are_not_coming(three_jobs: World, tag: str, coming: int) -> None:
     """No listing shows them, whether they are there, have ended, or never came."""
-    made = observer(world, tag=tag)
-    bucket = world.provider().buckets()[0]
+    made = observer(three_jobs, tag=tag)
+    bucket = three_jobs.provider().buckets()[0]
     launch = Launch("execute", (LaunchSet((bucket,), 2),), because(Code.DEMAND))
-    made.store.accept(Plan((launch,), Memory()), pass_number=1, at=world.clock.now)
+    made.store.accept(Plan((launch,), Memory()), pass_number=1, at=three_jobs.clock.now)
     order = made.store.journal.orders(0)[0]
     asked = LaunchOrder(f"{order.id}-0", order.id, TAG, "execute", (bucket,), 2, boot_script="")
-    made.store.journal.send(asked, 0, world.clock.now)
-    made.store.journal.answer(asked.token, ids=("a", "b"), failures=(), message="", at=world.clock.now)
+    made.store.journal.send(asked, 0, three_jobs.clock.now)
+    made.store.journal.answer(asked.token, ids=("a", "b"), failures=(), message="", at=three_jobs.clock.now)
     fleet = made.observe().snapshot.fleet
-    assert sum(count for _, count in outstanding(fleet, POLICY, world.clock.now)) == coming
+    assert sum(count for _, count in outstanding(fleet, POLICY, three_jobs.clock.now)) == coming
 
 
-def test_resume_releases_the_brake_of_earlier_passes(world: World) -> None:
-    made = observer(world)
+def test_resume_releases_the_brake_of_earlier_passes(three_jobs: World) -> None:
+    made = observer(three_jobs)
     stopped = Memory(circuit_breaker=because(Code.CIRCUIT_BREAKER), kills_stopped=because(Code.KILLS_STOPPED))
-    made.store.memory.save(stopped, world.clock.now)
-    made.store.overrides.resume(who="ann", at=world.clock.now + 1)
+    made.store.memory.save(stopped, three_jobs.clock.now)
+    made.store.overrides.resume(who="ann", at=three_jobs.clock.now + 1)
     resumed = made.observe().snapshot.memory
     assert (resumed.circuit_breaker, resumed.kills_stopped) == (None, None)
 
 
-def test_an_older_resume_does_not_release_a_newer_brake(world: World) -> None:
-    made = observer(world)
-    made.store.overrides.resume(who="ann", at=world.clock.now - 1)
+def test_an_older_resume_does_not_release_a_newer_brake(three_jobs: World) -> None:
+    made = observer(three_jobs)
+    made.store.overrides.resume(who="ann", at=three_jobs.clock.now - 1)
     made.store.overrides.took_effect(made.store.overrides.load())
-    made.store.memory.save(Memory(circuit_breaker=because(Code.CIRCUIT_BREAKER)), world.clock.now)
+    made.store.memory.save(Memory(circuit_breaker=because(Code.CIRCUIT_BREAKER)), three_jobs.clock.now)
     assert made.observe().snapshot.memory.circuit_breaker is not None
 
 
@@ -269,29 +269,29 @@ def test_a_time_converted_to_the_local_time_zone_is_the_same_time(berlin: LocalZ
     assert moment.astimezone(berlin) == moment
 
 
-def test_a_snapshot_has_the_interruption_notices_of_the_provider(world: World) -> None:
-    order = LaunchOrder("t-0", "t", TAG, "execute", (world.cloud.catalog.buckets()[0],), 1, "")
-    (worker_id,) = world.provider().launch(order).ids
-    world.cloud.notices.append(Interruption(worker_id, world.clock.now + 120, "terminate"))
-    assert observer(world).observe().snapshot.fleet.interruptions == tuple(world.cloud.notices)
+def test_a_snapshot_has_the_interruption_notices_of_the_provider(three_jobs: World) -> None:
+    order = LaunchOrder("t-0", "t", TAG, "execute", (three_jobs.cloud.catalog.buckets()[0],), 1, "")
+    (worker_id,) = three_jobs.provider().launch(order).ids
+    three_jobs.cloud.notices.append(Interruption(worker_id, three_jobs.clock.now + 120, "terminate"))
+    assert observer(three_jobs).observe().snapshot.fleet.interruptions == tuple(three_jobs.cloud.notices)
 
 
-def test_a_snapshot_has_one_interruption_notice_a_worker(world: World) -> None:
-    provider = world.provider()
-    order = LaunchOrder("t-0", "t", TAG, "execute", (world.cloud.catalog.buckets()[0],), 2, "")
+def test_a_snapshot_has_one_interruption_notice_a_worker(three_jobs: World) -> None:
+    provider = three_jobs.provider()
+    order = LaunchOrder("t-0", "t", TAG, "execute", (three_jobs.cloud.catalog.buckets()[0],), 2, "")
     reported_twice, reported_once = provider.launch(order).ids
-    world.clock.now += 60
+    three_jobs.clock.now += 60
     names = {worker.id: str(worker.name) for worker in provider.workers()}
-    at = world.clock.now + 120
-    world.cloud.notices.append(Interruption(reported_twice, at, "terminate"))
+    at = three_jobs.clock.now + 120
+    three_jobs.cloud.notices.append(Interruption(reported_twice, at, "terminate"))
     loads = {"load_avg": "0.1", COMPLEX: f"terminate@{at:.0f}"}
     hosts = qhost(*(host(name, load=loads) for name in names.values()))
 
     def runner(argv: Sequence[str], **options: Any) -> Completed:
-        done = world.cluster(argv, **options)
+        done = three_jobs.cluster(argv, **options)
         return replace(done, stdout=hosts) if argv[0] == "qhost" else done
 
-    seen = observer(world, runner=runner).observe().snapshot.fleet.interruptions
+    seen = observer(three_jobs, runner=runner).observe().snapshot.fleet.interruptions
     assert [(notice.worker_id, notice.kind) for notice in seen] == [
         (reported_twice, "terminate"),
         (reported_once, "terminate"),
@@ -304,32 +304,32 @@ def test_a_snapshot_has_one_interruption_notice_a_worker(world: World) -> None:
     ids=("terminated and no longer listed", "the call failed", "it was still listed"),
 )
 def test_a_worker_is_certainly_gone_once_terminated_and_not_listed(
-    missing: bool, result: Result, gone: bool, world: World
+    missing: bool, result: Result, gone: bool, three_jobs: World
 ) -> None:
-    at, store = world.clock.now - 30, world.open_store()
+    at, store = three_jobs.clock.now - 30, three_jobs.open_store()
     note = WorkerNote(at, host="w9", terminated_at=at, missing_since=at if missing else None)
     fence = Terminate("i-9", "w9", because(Code.FENCED))
     (item,) = store.journal.begin((fence,), pass_number=1, at=at, new_id=lambda: "")
     store.memory.save(Memory(passes=1, workers={"i-9": note}), at)
     store.journal.end(item.id, result, "", at + 1)
     store.close()
-    assert observer(world).observe().snapshot.memory.workers["i-9"].gone is gone
+    assert observer(three_jobs).observe().snapshot.memory.workers["i-9"].gone is gone
 
 
-def test_a_snapshot_has_the_current_rules_and_sizes(world: World, tmp_path: Path) -> None:
+def test_a_snapshot_has_the_current_rules_and_sizes(three_jobs: World, tmp_path: Path) -> None:
     rules, sizes = tmp_path / "rules.json", tmp_path / "sizes.json"
     rules.write_text('{"idle_timeout": 7}')
-    (type_,) = {bucket.type.name for bucket in observer(world).observe().snapshot.fleet.buckets[:1]}
+    (type_,) = {bucket.type.name for bucket in observer(three_jobs).observe().snapshot.fleet.buckets[:1]}
     sizes.write_text(json.dumps({"*": {type_: {"capabilities": {"GPUs": 3}}}}))
-    watching = observer(world, rule_files=RuleFiles.load(rules, sizes))
+    watching = observer(three_jobs, rule_files=RuleFiles.load(rules, sizes))
     rules.write_text('{"idle_timeout": 8}')
     snapshot = watching.observe().snapshot
     assert (snapshot.policy.node_arrays[0].idle_timeout, snapshot.fleet.buckets[0].type.gpus) == (8, 3)
     assert snapshot.policy.rules is not None
 
 
-def test_a_worker_listed_on_two_pages_is_one_worker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    watching = observer(world)
+def test_a_worker_listed_on_two_pages_is_one_worker(three_jobs: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    watching = observer(three_jobs)
     bucket = watching.provider.buckets()[0]
     watching.provider.launch(LaunchOrder("t-0", "t", TAG, "execute", (bucket,), 2, "#!/bin/sh\n"))
     twice = [*watching.provider.workers(), *watching.provider.workers()]
@@ -338,10 +338,10 @@ def test_a_worker_listed_on_two_pages_is_one_worker(world: World, monkeypatch: p
 
 
 @pytest.mark.parametrize("error", (Unreachable("no right"), Throttled("too many calls"), KeyError("UpdateTime")))
-def test_interruption_notices_fail_alone_and_are_told(world: World, error: Exception) -> None:
+def test_interruption_notices_fail_alone_and_are_told(three_jobs: World, error: Exception) -> None:
     """Those of the last listing stand; workers and buckets are read all the same."""
-    world.cloud.machines.clear()
-    watching = observer(world)
+    three_jobs.cloud.machines.clear()
+    watching = observer(three_jobs)
     notice = Interruption("fake-1", 10.0, "terminate")
     answers = iter(([notice], error))
 

@@ -27,68 +27,68 @@ def world_of(directory: Path, *, policy: Policy = POLICY) -> World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def empty_cell(tmp_path: Path) -> World:
     return world_of(tmp_path)
 
 
-def test_ten_jobs_run_once_and_their_workers_leave(world: World) -> None:
-    world.cluster.submit(10, seconds=30)
-    loop = start(world)
-    settle(world, loop)
-    assert (ended_once(world.cluster.jobs), left_over(world, loop)) == (True, [])
+def test_ten_jobs_run_once_and_their_workers_leave(empty_cell: World) -> None:
+    empty_cell.cluster.submit(10, seconds=30)
+    loop = start(empty_cell)
+    settle(empty_cell, loop)
+    assert (ended_once(empty_cell.cluster.jobs), left_over(empty_cell, loop)) == (True, [])
 
 
-def test_in_an_unchanged_world_nothing_is_done(world: World) -> None:
-    world.cluster.submit(2, seconds=1000)
-    loop = start(world)
+def test_in_an_unchanged_world_nothing_is_done(empty_cell: World) -> None:
+    empty_cell.cluster.submit(2, seconds=1000)
+    loop = start(empty_cell)
     for _ in range(8):
-        step(world, loop)
-    assert [step(world, loop).plan.actions for _ in range(3)] == [(), (), ()]  # type: ignore[union-attr]
+        step(empty_cell, loop)
+    assert [step(empty_cell, loop).plan.actions for _ in range(3)] == [(), (), ()]  # type: ignore[union-attr]
 
 
-def test_a_paused_autoscaler_launches_nothing(world: World) -> None:
-    world.cluster.submit(2)
-    loop = start(world)
-    loop.store.overrides.ask(Verb.PAUSE, who="ann", at=world.clock.now)
+def test_a_paused_autoscaler_launches_nothing(empty_cell: World) -> None:
+    empty_cell.cluster.submit(2)
+    loop = start(empty_cell)
+    loop.store.overrides.ask(Verb.PAUSE, who="ann", at=empty_cell.clock.now)
     for _ in range(3):
-        step(world, loop)
-    assert world.cloud.machines == {}
+        step(empty_cell, loop)
+    assert empty_cell.cloud.machines == {}
 
 
-def test_a_drained_worker_leaves_after_its_job_and_not_before(world: World) -> None:
-    world.cluster.submit(1, seconds=100)
-    loop = start(world)
+def test_a_drained_worker_leaves_after_its_job_and_not_before(empty_cell: World) -> None:
+    empty_cell.cluster.submit(1, seconds=100)
+    loop = start(empty_cell)
     for _ in range(5):
-        step(world, loop)
-    loop.store.overrides.ask(Verb.DRAIN, who="ann", at=world.clock.now, host="fake-1")
-    step(world, loop)
-    running = world.cluster.jobs[0].host
-    settle(world, loop)
-    step(world, loop)
-    assert (running, left_over(world, loop), loop.store.overrides.in_force()) == ("fake-1", [], ())
+        step(empty_cell, loop)
+    loop.store.overrides.ask(Verb.DRAIN, who="ann", at=empty_cell.clock.now, host="fake-1")
+    step(empty_cell, loop)
+    running = empty_cell.cluster.jobs[0].host
+    settle(empty_cell, loop)
+    step(empty_cell, loop)
+    assert (running, left_over(empty_cell, loop), loop.store.overrides.in_force()) == ("fake-1", [], ())
 
 
-def test_a_kept_worker_stays_while_idle(world: World) -> None:
-    world.cluster.submit(1, seconds=5)
-    loop = start(world)
+def test_a_kept_worker_stays_while_idle(empty_cell: World) -> None:
+    empty_cell.cluster.submit(1, seconds=5)
+    loop = start(empty_cell)
     for _ in range(4):
-        step(world, loop)
-    loop.store.overrides.ask(Verb.KEEP, who="ann", at=world.clock.now, host="fake-1")
+        step(empty_cell, loop)
+    loop.store.overrides.ask(Verb.KEEP, who="ann", at=empty_cell.clock.now, host="fake-1")
     for _ in range(20):
-        step(world, loop)
-    assert [machine.name for machine in world.cloud.living(TAG)] == ["fake-1"]
+        step(empty_cell, loop)
+    assert [machine.name for machine in empty_cell.cloud.living(TAG)] == ["fake-1"]
 
 
-def test_a_stop_removes_all_workers_after_their_jobs(world: World) -> None:
-    world.cluster.submit(2, seconds=60)
-    loop = start(world)
+def test_a_stop_removes_all_workers_after_their_jobs(empty_cell: World) -> None:
+    empty_cell.cluster.submit(2, seconds=60)
+    loop = start(empty_cell)
     for _ in range(5):
-        step(world, loop)
-    loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=world.clock.now)
-    world.cluster.submit(5, seconds=60)
+        step(empty_cell, loop)
+    loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=empty_cell.clock.now)
+    empty_cell.cluster.submit(5, seconds=60)
     for _ in range(20):
-        step(world, loop)
-    assert ([job.ended for job in world.cluster.jobs[:2]], left_over(world, loop), loop._released()) == (
+        step(empty_cell, loop)
+    assert ([job.ended for job in empty_cell.cluster.jobs[:2]], left_over(empty_cell, loop), loop._released()) == (
         [True, True],
         [],
         True,
@@ -112,42 +112,42 @@ def stopped(world: World, verb: Verb, *, kill: bool = False) -> Loop:
 @pytest.mark.parametrize("kill", (False, True), ids=("", "killed"))
 @pytest.mark.parametrize("lost", (False, True), ids=("answered", "lost"))
 def test_a_stop_waits_for_a_worker_that_was_ordered_and_is_not_listed_yet(
-    world: World, verb: Verb, *, kill: bool, lost: bool
+    empty_cell: World, verb: Verb, *, kill: bool, lost: bool
 ) -> None:
     """The listing lags 45 s: an empty one does not show that all is gone."""
-    world.cloud.faults = Faults(listing_lag=45.0, lost_answers=int(lost))
-    loop = stopped(world, verb, kill=kill)
+    empty_cell.cloud.faults = Faults(listing_lag=45.0, lost_answers=int(lost))
+    loop = stopped(empty_cell, verb, kill=kill)
     for _ in range(40):
-        step(world, loop)
+        step(empty_cell, loop)
         if loop._released():
             break
-    assert (world.cloud.living(TAG), loop.may_come, loop.store.overrides.in_force()) == ([], "", ())
+    assert (empty_cell.cloud.living(TAG), loop.may_come, loop.store.overrides.in_force()) == ([], "", ())
     assert not loop.store.overrides.may_come(verb)
 
 
 @pytest.mark.parametrize("lost", (False, True), ids=("answered", "lost"))
-def test_a_stop_names_what_may_come_if_no_listing_shows_it_in_time(world: World, *, lost: bool) -> None:
-    world.cloud.faults = Faults(hidden_from=world.clock.now, lost_answers=int(lost))
-    loop = stopped(world, Verb.STOP_NOW)
-    began = world.clock.now
+def test_a_stop_names_what_may_come_if_no_listing_shows_it_in_time(empty_cell: World, *, lost: bool) -> None:
+    empty_cell.cloud.faults = Faults(hidden_from=empty_cell.clock.now, lost_answers=int(lost))
+    loop = stopped(empty_cell, Verb.STOP_NOW)
+    began = empty_cell.clock.now
     for _ in range(40):
-        step(world, loop)
+        step(empty_cell, loop)
         if loop._released():
             break
     words = "1 m5.large without an answer" if lost else "m5.large fake-000001"
     assert (loop.may_come, loop.store.overrides.may_come(Verb.STOP_NOW)) == (words, words)
-    assert world.clock.now - began >= POLICY.order_grace - 15
+    assert empty_cell.clock.now - began >= POLICY.order_grace - 15
 
 
-def test_a_stop_does_not_wait_for_workers_that_came_and_went(world: World) -> None:
+def test_a_stop_does_not_wait_for_workers_that_came_and_went(empty_cell: World) -> None:
     """Their listing may leave them out soon after their end, which a second pass confirms."""
-    world.cluster.submit(1, seconds=20)
-    loop = start(world)
-    settle(world, loop)
-    world.cloud.machines.clear()
-    loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=world.clock.now)
-    step(world, loop)
-    step(world, loop)
+    empty_cell.cluster.submit(1, seconds=20)
+    loop = start(empty_cell)
+    settle(empty_cell, loop)
+    empty_cell.cloud.machines.clear()
+    loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=empty_cell.clock.now)
+    step(empty_cell, loop)
+    step(empty_cell, loop)
     assert (loop._released(), loop.may_come) == (True, "")
 
 
@@ -163,18 +163,20 @@ class Scheduling(FakeProvider):
         return super().launch(order)
 
 
-def test_a_platform_that_schedules_no_run_now_is_asked_again_soon_and_its_type_is_in_no_backoff(world: World) -> None:
-    provider = Scheduling(FakeSettings(), cell=TAG, cloud=world.cloud)
-    provider.until = lifted = world.clock.now + 200.0
-    world.cluster.submit(1, seconds=60)
-    loop = start(world, provider=provider)
+def test_a_platform_that_schedules_no_run_now_is_asked_again_soon_and_its_type_is_in_no_backoff(
+    empty_cell: World,
+) -> None:
+    provider = Scheduling(FakeSettings(), cell=TAG, cloud=empty_cell.cloud)
+    provider.until = lifted = empty_cell.clock.now + 200.0
+    empty_cell.cluster.submit(1, seconds=60)
+    loop = start(empty_cell, provider=provider)
     told = set()
-    while world.clock.now < lifted + 75.0 and not world.cloud.machines:
-        done = step(world, loop)
+    while empty_cell.clock.now < lifted + 75.0 and not empty_cell.cloud.machines:
+        done = step(empty_cell, loop)
         assert done is not None
         assert done.plan.memory.backoffs == ()
         told |= {link.code for each in done.plan.job_categories for link in (each.reason, *each.reason.trail)}
-    assert len(world.cloud.machines) == 1
+    assert len(empty_cell.cloud.machines) == 1
     assert Code.LAUNCH_THROTTLED in told
 
 
@@ -190,41 +192,41 @@ class Others(FakeProvider):
 
 @pytest.mark.parametrize("verb", (Verb.STOP_NOW, Verb.STOP_DRAIN))
 def test_a_stop_neither_waits_for_a_worker_that_is_somebody_elses_again_nor_touches_it(
-    world: World, verb: Verb
+    empty_cell: World, verb: Verb
 ) -> None:
-    world.cluster.submit(1, seconds=60)
-    loop = start(world)
+    empty_cell.cluster.submit(1, seconds=60)
+    loop = start(empty_cell)
     for _ in range(5):
-        step(world, loop)
-    (host,) = world.cluster.workers
+        step(empty_cell, loop)
+    (host,) = empty_cell.cluster.workers
     loop.store.close()
-    loop = start(world, provider=Others(FakeSettings(), cell=TAG, cloud=world.cloud))
-    loop.store.overrides.ask(verb, who="ann", at=world.clock.now)
-    done = step(world, loop)
+    loop = start(empty_cell, provider=Others(FakeSettings(), cell=TAG, cloud=empty_cell.cloud))
+    loop.store.overrides.ask(verb, who="ann", at=empty_cell.clock.now)
+    done = step(empty_cell, loop)
     released = loop._released()
     for _ in range(30):
-        step(world, loop)
+        step(empty_cell, loop)
     assert done is not None
     assert (released, loop.may_come, done.plan.actions) == (True, "", ())
-    assert ([*world.cluster.workers], len(world.cloud.living(TAG))) == ([host], 1)
+    assert ([*empty_cell.cluster.workers], len(empty_cell.cloud.living(TAG))) == ([host], 1)
 
 
-def test_a_stop_names_a_known_worker_that_its_listing_leaves_out_for_good_while_it_reports(world: World) -> None:
+def test_a_stop_names_a_known_worker_that_its_listing_leaves_out_for_good_while_it_reports(empty_cell: World) -> None:
     """Its host reports, so its end cannot be made certain."""
-    world.cluster.submit(1, seconds=60)
-    loop = start(world)
+    empty_cell.cluster.submit(1, seconds=60)
+    loop = start(empty_cell)
     for _ in range(5):
-        step(world, loop)
-    (machine,) = world.cloud.living(TAG)
-    world.cloud.faults = Faults(hidden_from=0.0)
-    loop.store.overrides.ask(Verb.STOP_DRAIN, who="ann", at=world.clock.now)
-    began = world.clock.now
+        step(empty_cell, loop)
+    (machine,) = empty_cell.cloud.living(TAG)
+    empty_cell.cloud.faults = Faults(hidden_from=0.0)
+    loop.store.overrides.ask(Verb.STOP_DRAIN, who="ann", at=empty_cell.clock.now)
+    began = empty_cell.clock.now
     for _ in range(200):
-        step(world, loop)
+        step(empty_cell, loop)
         if loop._released():
             break
     assert loop.may_come == machine.id
-    assert world.clock.now - began >= POLICY.order_grace + POLICY.silence_timeout - 30
+    assert empty_cell.clock.now - began >= POLICY.order_grace + POLICY.silence_timeout - 30
 
 
 def test_the_circuit_breaker_holds_until_a_person_resumes(tmp_path: Path) -> None:
@@ -266,28 +268,32 @@ def test_after_a_resume_old_removals_do_not_open_the_circuit_breaker_again(tmp_p
     assert (pressed.plan.memory.circuit_breaker is None, released.plan.memory.circuit_breaker) == (False, None)
 
 
-def test_after_a_lost_store_workers_are_found_by_their_tag_and_jobs_run_once(world: World) -> None:
-    world.cluster.submit(4, seconds=60)
-    loop = start(world)
+def test_after_a_lost_store_workers_are_found_by_their_tag_and_jobs_run_once(empty_cell: World) -> None:
+    empty_cell.cluster.submit(4, seconds=60)
+    loop = start(empty_cell)
     for _ in range(6):
-        step(world, loop)
+        step(empty_cell, loop)
     loop.store.close()
-    world.store_file.unlink()
-    loop = start(world)
-    settle(world, loop)
-    assert (ended_once(world.cluster.jobs), left_over(world, loop), len(world.cloud.machines)) == (True, [], 2)
+    empty_cell.store_file.unlink()
+    loop = start(empty_cell)
+    settle(empty_cell, loop)
+    assert (ended_once(empty_cell.cluster.jobs), left_over(empty_cell, loop), len(empty_cell.cloud.machines)) == (
+        True,
+        [],
+        2,
+    )
 
 
-def test_an_outage_of_qmaster_changes_nothing(world: World) -> None:
-    world.cluster.submit(2, seconds=300)
-    loop = start(world)
+def test_an_outage_of_qmaster_changes_nothing(empty_cell: World) -> None:
+    empty_cell.cluster.submit(2, seconds=300)
+    loop = start(empty_cell)
     for _ in range(5):
-        step(world, loop)
-    before = (loop.store.memory.load(), dict(world.cluster.slots), list(world.cloud.machines))
-    world.cluster.unobservable = 10
+        step(empty_cell, loop)
+    before = (loop.store.memory.load(), dict(empty_cell.cluster.slots), list(empty_cell.cloud.machines))
+    empty_cell.cluster.unobservable = 10
     for _ in range(10):
-        step(world, loop)
-    assert (loop.store.memory.load(), dict(world.cluster.slots), list(world.cloud.machines)) == before
+        step(empty_cell, loop)
+    assert (loop.store.memory.load(), dict(empty_cell.cluster.slots), list(empty_cell.cloud.machines)) == before
 
 
 def shown(world: World, loop: Loop) -> dict[str, str]:
@@ -295,64 +301,64 @@ def shown(world: World, loop: Loop) -> dict[str, str]:
     return dict(status_pairs(status(loop.store, now)))
 
 
-def test_status_counts_a_worker_as_ordered_until_it_is_listed(world: World) -> None:
-    world.cluster.submit(4, seconds=300)
-    loop = start(world)
+def test_status_counts_a_worker_as_ordered_until_it_is_listed(empty_cell: World) -> None:
+    empty_cell.cluster.submit(4, seconds=300)
+    loop = start(empty_cell)
     loop.pass_once()
-    ordered = shown(world, loop)["workers"]
-    settled = [step(world, loop) for _ in range(4)] and shown(world, loop)["workers"]
+    ordered = shown(empty_cell, loop)["workers"]
+    settled = [step(empty_cell, loop) for _ in range(4)] and shown(empty_cell, loop)["workers"]
     assert (ordered, settled) == ("0 additional, 2 ordered, 0 persistent", "2 additional, 0 persistent")
 
 
-def test_status_does_not_count_an_ended_worker_as_ordered(world: World) -> None:
-    world.cluster.submit(4, seconds=30)
-    loop = start(world)
-    settle(world, loop)
-    step(world, loop)  # lists the machines as ended
-    assert (len(world.cloud.machines), shown(world, loop)["workers"]) == (2, "0 additional, 0 persistent")
+def test_status_does_not_count_an_ended_worker_as_ordered(empty_cell: World) -> None:
+    empty_cell.cluster.submit(4, seconds=30)
+    loop = start(empty_cell)
+    settle(empty_cell, loop)
+    step(empty_cell, loop)  # lists the machines as ended
+    assert (len(empty_cell.cloud.machines), shown(empty_cell, loop)["workers"]) == (2, "0 additional, 0 persistent")
 
 
 CAUSE = "Client.InternalError: Client error on launch"
 
 
-def test_machines_that_die_after_acceptance_lead_to_backoff_and_are_reported(world: World) -> None:
-    world.cloud.faults = Faults(dies_at_once=CAUSE)
-    world.cluster.submit(1)
-    loop = start(world)
-    sentences = [sentence(done.plan) for _ in range(40) if (done := step(world, loop)) is not None]
+def test_machines_that_die_after_acceptance_lead_to_backoff_and_are_reported(empty_cell: World) -> None:
+    empty_cell.cloud.faults = Faults(dies_at_once=CAUSE)
+    empty_cell.cluster.submit(1)
+    loop = start(empty_cell)
+    sentences = [sentence(done.plan) for _ in range(40) if (done := step(empty_cell, loop)) is not None]
     failures = loop.store.journal.failures(0)
-    limit = world.policy.node_arrays[0].unavailability_count_failure
-    assert 0 < len(world.cloud.machines) == len(failures) <= limit
+    limit = empty_cell.policy.node_arrays[0].unavailability_count_failure
+    assert 0 < len(empty_cell.cloud.machines) == len(failures) <= limit
     assert sum(CAUSE in each for each in sentences) >= len(failures)
-    result = shown(world, loop)
+    result = shown(empty_cell, loop)
     assert CAUSE in result["launches"]
 
 
-def test_after_the_backoff_a_recovered_type_is_launched(world: World) -> None:
-    world.cloud.faults = Faults(dies_at_once=CAUSE)
-    world.cluster.submit(1, seconds=30)
-    loop = start(world)
+def test_after_the_backoff_a_recovered_type_is_launched(empty_cell: World) -> None:
+    empty_cell.cloud.faults = Faults(dies_at_once=CAUSE)
+    empty_cell.cluster.submit(1, seconds=30)
+    loop = start(empty_cell)
     for _ in range(40):
-        step(world, loop)
-    world.cloud.faults = Faults()
-    world.cluster.advance(1800.0)
-    settle(world, loop)
-    assert (ended_once(world.cluster.jobs), left_over(world, loop)) == (True, [])
+        step(empty_cell, loop)
+    empty_cell.cloud.faults = Faults()
+    empty_cell.cluster.advance(1800.0)
+    settle(empty_cell, loop)
+    assert (ended_once(empty_cell.cluster.jobs), left_over(empty_cell, loop)) == (True, [])
 
 
-def test_after_a_lost_store_old_dead_machines_do_not_count_as_failures(world: World) -> None:
-    world.cloud.faults = Faults(dies_at_once=CAUSE)
-    world.cluster.submit(1)
-    loop = start(world)
+def test_after_a_lost_store_old_dead_machines_do_not_count_as_failures(empty_cell: World) -> None:
+    empty_cell.cloud.faults = Faults(dies_at_once=CAUSE)
+    empty_cell.cluster.submit(1)
+    loop = start(empty_cell)
     for _ in range(40):
-        step(world, loop)
+        step(empty_cell, loop)
     with loop.store.database.transaction():
-        loop.store.memory.save(Memory(), world.clock.now)
+        loop.store.memory.save(Memory(), empty_cell.clock.now)
         for table in ("attempts", "orders", "failures", "actions", "plans"):
             loop.store.database.execute(f"DELETE FROM {table}")
-    world.cluster.jobs.clear()
+    empty_cell.cluster.jobs.clear()
     for _ in range(3):
-        step(world, loop)
+        step(empty_cell, loop)
     assert loop.store.journal.failures(0) == ()
 
 
@@ -366,45 +372,45 @@ class Limited(FakeProvider):
         raise self.error("too many calls")
 
 
-def test_a_throttled_launch_is_reported_and_dropped_when_its_job_is_deleted(world: World) -> None:
-    world.cluster.submit(1)
-    limited = Limited(FakeSettings(), cell=TAG, cloud=world.cloud)
-    loop = start(world, provider=limited)
+def test_a_throttled_launch_is_reported_and_dropped_when_its_job_is_deleted(empty_cell: World) -> None:
+    empty_cell.cluster.submit(1)
+    limited = Limited(FakeSettings(), cell=TAG, cloud=empty_cell.cloud)
+    loop = start(empty_cell, provider=limited)
     results = []
     for _ in range(5):
         results.append(sentence(loop.pass_once().plan))
-        world.cluster.advance(2.0)
-    tried, during = world.cloud.calls.count("launch"), shown(world, loop)
-    world.cluster.jobs.clear()
+        empty_cell.cluster.advance(2.0)
+    tried, during = empty_cell.cloud.calls.count("launch"), shown(empty_cell, loop)
+    empty_cell.cluster.jobs.clear()
     for _ in range(20):
-        step(world, loop)
-    assert (tried, world.cloud.calls.count("launch")) == (2, 2)
+        step(empty_cell, loop)
+    assert (tried, empty_cell.cloud.calls.count("launch")) == (2, 2)
     assert any(
         "the provider accepts no launch now: too many calls; the next attempt is after" in each for each in results
     )
     assert "too many calls" in during["launches"]
 
 
-def test_a_throttled_launch_is_carried_out_once_the_provider_accepts_it(world: World) -> None:
-    world.cluster.submit(3, seconds=30)
+def test_a_throttled_launch_is_carried_out_once_the_provider_accepts_it(empty_cell: World) -> None:
+    empty_cell.cluster.submit(3, seconds=30)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(FakeProvider, "launch", Limited.launch)
         patched.setattr(FakeProvider, "error", Throttled, raising=False)
-        loop = start(world)
+        loop = start(empty_cell)
         for _ in range(10):
-            step(world, loop)
-    settle(world, loop)
-    assert (ended_once(world.cluster.jobs), left_over(world, loop)) == (True, [])
+            step(empty_cell, loop)
+    settle(empty_cell, loop)
+    assert (ended_once(empty_cell.cluster.jobs), left_over(empty_cell, loop)) == (True, [])
 
 
-def test_a_launch_without_an_answer_is_reported_as_such(world: World) -> None:
-    limited = Limited(FakeSettings(), cell=TAG, cloud=world.cloud)
+def test_a_launch_without_an_answer_is_reported_as_such(empty_cell: World) -> None:
+    limited = Limited(FakeSettings(), cell=TAG, cloud=empty_cell.cloud)
     limited.error = Unreachable
-    world.cluster.submit(1)
-    loop = start(world, provider=limited)
-    sentences = [sentence(done.plan) for _ in range(4) if (done := step(world, loop)) is not None]
+    empty_cell.cluster.submit(1)
+    loop = start(empty_cell, provider=limited)
+    sentences = [sentence(done.plan) for _ in range(4) if (done := step(empty_cell, loop)) is not None]
     assert any(
         ("no answer to an order of 1 m5.large: too many calls; the autoscaler asks again after") in each
         for each in sentences
     )
-    assert "too many calls" in shown(world, loop)["no answer"]
+    assert "too many calls" in shown(empty_cell, loop)["no answer"]

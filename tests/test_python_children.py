@@ -22,9 +22,9 @@ from autoscaler.engine.notifications import call
 from autoscaler.errors import SettingsError
 from autoscaler.process import Completed, Options, PythonProgram, SystemRunner, python_environment
 from autoscaler.store.lock import hold, lock_directory
-from tests.commands.test_commands import environ, store
+from tests.commands.test_commands import environ, worker_store
 
-__all__ = ("environ", "store")
+__all__ = ("environ", "worker_store")
 ROOT = Path(__file__).parents[1]
 STARTER = ROOT / "autoscaler" / "process.py"
 SCRIPT = ROOT / "bin" / "sge-autoscaler"
@@ -112,7 +112,7 @@ def test_the_program_of_notifications_imports_nothing_from_the_current_directory
     assert not planted.exists()
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("worker_store")
 def test_a_command_of_top_imports_nothing_from_the_current_directory(
     environ: dict[str, str], planted: Path, tmp_path: Path
 ) -> None:

@@ -37,7 +37,7 @@ class Machine:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def one_pass_store(tmp_path: Path) -> Store:
     opened = Store.open(tmp_path / "store.sqlite")
     opened.memory.save(Memory(passes=1, workers={"i-1": WorkerNote(NOW)}, observed_at=NOW), NOW)
     opened.requests.update("nightly", "ann", NOW, NOW + 600, (Target("execute", count=1),), ())
@@ -50,63 +50,72 @@ def moved_by(store: Store) -> float:
 
 
 @pytest.mark.parametrize("by", (HOUR, -HOUR))
-def test_a_clock_that_is_set_between_two_passes_moves_all_that_is_remembered(store: Store, by: float) -> None:
+def test_a_clock_that_is_set_between_two_passes_moves_all_that_is_remembered(one_pass_store: Store, by: float) -> None:
     machine = Machine()
-    clock = machine.clock(store)
+    clock = machine.clock(one_pass_store)
     clock.adjust()
     machine.passes(10)
     machine.wall += by
     before = clock()
     clock.adjust()
-    assert (before, clock(), moved_by(store), store.memory.saved_at) == (NOW + 10, NOW + 10 + by, by, NOW + by)
-    (requested,) = store.requests.load(NOW + by).sets
+    assert (before, clock(), moved_by(one_pass_store), one_pass_store.memory.saved_at) == (
+        NOW + 10,
+        NOW + 10 + by,
+        by,
+        NOW + by,
+    )
+    (requested,) = one_pass_store.requests.load(NOW + by).sets
     assert requested.expires_at == NOW + 600 + by
 
 
 @pytest.mark.parametrize("by", (HOUR, -HOUR))
-def test_a_clock_that_is_set_while_the_service_is_away_moves_all_that_is_remembered(store: Store, by: float) -> None:
+def test_a_clock_that_is_set_while_the_service_is_away_moves_all_that_is_remembered(
+    one_pass_store: Store, by: float
+) -> None:
     machine = Machine()
-    first = machine.clock(store)
+    first = machine.clock(one_pass_store)
     first.adjust()
     first.keep()
     machine.passes(7200)
     machine.wall += by
-    machine.clock(store).adjust()
-    assert moved_by(store) == by
+    machine.clock(one_pass_store).adjust()
+    assert moved_by(one_pass_store) == by
 
 
-def test_time_that_passes_moves_nothing(store: Store) -> None:
+def test_time_that_passes_moves_nothing(one_pass_store: Store) -> None:
     machine = Machine()
-    first = machine.clock(store)
+    first = machine.clock(one_pass_store)
     first.adjust()
     first.keep()
     machine.passes(7200)
-    machine.clock(store).adjust()
+    machine.clock(one_pass_store).adjust()
     machine.passes(86_400)
     first.adjust()
-    assert moved_by(store) == 0.0
+    assert moved_by(one_pass_store) == 0.0
 
 
 @pytest.mark.parametrize(
     ("passed", "moved"), ((300.0, 0.0), (HOUR, HOUR - LONGEST_GAP), (-HOUR, -HOUR)), ids=("short", "long", "back")
 )
-def test_after_a_reboot_no_long_gap_counts_and_time_never_goes_back(store: Store, passed: float, moved: float) -> None:
+def test_after_a_reboot_no_long_gap_counts_and_time_never_goes_back(
+    one_pass_store: Store, passed: float, moved: float
+) -> None:
     machine = Machine()
-    first = machine.clock(store)
+    first = machine.clock(one_pass_store)
     first.adjust()
     first.keep()
-    Machine(NOW + passed, 5.0, "second").clock(store).adjust()
-    assert moved_by(store) == moved
+    Machine(NOW + passed, 5.0, "second").clock(one_pass_store).adjust()
+    assert moved_by(one_pass_store) == moved
 
 
-def test_small_differences_are_followed(store: Store) -> None:
+def test_small_differences_are_followed(one_pass_store: Store) -> None:
     machine = Machine()
-    clock = machine.clock(store)
+    clock = machine.clock(one_pass_store)
     clock.adjust()
     machine.passes(10)
     machine.wall += 0.5
     clock.adjust()
-    assert (clock(), moved_by(store)) == (NOW + 10.5, 0.0)
+    assert (clock(), moved_by(one_pass_store)) == (NOW + 10.5, 0.0)
 
 
 PASSES = 24

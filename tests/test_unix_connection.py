@@ -44,7 +44,7 @@ time.sleep(float(sys.argv[2]))
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def public_socket() -> Iterator[Path]:
     """A path that every user can reach."""
     with tempfile.TemporaryDirectory(dir="/tmp") as made:
         Path(made).chmod(0o755)
@@ -52,14 +52,14 @@ def place() -> Iterator[Path]:
 
 
 @pytest.fixture
-def full(place: Path) -> Iterator[socket.socket]:
+def full(public_socket: Path) -> Iterator[socket.socket]:
     """A listening socket whose queue is full."""
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(place))
+        listening.bind(str(public_socket))
         listening.listen(1)
         listening.settimeout(60)
         with contextlib.ExitStack() as held:
-            while (made := at_once(place)) is not None:
+            while (made := at_once(public_socket)) is not None:
                 held.enter_context(made)
             yield listening
 
@@ -95,33 +95,35 @@ def empty(listening: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("client", ("answer", "request"))
-def test_a_caller_waits_for_a_place_in_a_full_queue(full: socket.socket, place: Path, client: str) -> None:
+def test_a_caller_waits_for_a_place_in_a_full_queue(full: socket.socket, public_socket: Path, client: str) -> None:
     answering = threading.Thread(target=empty, args=(full,))
     answering.start()
     try:
         if client == "answer":
-            assert send(ServiceAddress(str(place)), "/answers/v1/status", {}).status == 200
+            assert send(ServiceAddress(str(public_socket)), "/answers/v1/status", {}).status == 200
         else:
-            assert Service(str(place)).call("GET", "/requests") == {"answers": 1}
+            assert Service(str(public_socket)).call("GET", "/requests") == {"answers": 1}
     finally:
         answering.join()
 
 
-def test_the_wait_for_a_place_has_an_end(full: socket.socket, place: Path) -> None:
+def test_the_wait_for_a_place_has_an_end(full: socket.socket, public_socket: Path) -> None:
     with socket.socket(socket.AF_UNIX) as made, pytest.raises(TimeoutError):
-        connect(made, place, 1.0, patience=0.2)
+        connect(made, public_socket, 1.0, patience=0.2)
 
 
-def test_a_service_with_a_full_queue_listens(full: socket.socket, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_with_a_full_queue_listens(
+    full: socket.socket, public_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("autoscaler.unix_connection.connect.__defaults__", (0.2,))
-    assert first_listening([place]) == str(place)
+    assert first_listening([public_socket]) == str(public_socket)
 
 
-def test_after_the_connection_the_given_time_limit_holds(place: Path) -> None:
+def test_after_the_connection_the_given_time_limit_holds(public_socket: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as made:
-        listening.bind(str(place))
+        listening.bind(str(public_socket))
         listening.listen(1)
-        connect(made, place, 0.2)
+        connect(made, public_socket, 0.2)
         assert made.gettimeout() == 0.2
 
 
@@ -137,7 +139,7 @@ def test_every_client_of_ours_connects_in_one_place() -> None:
 
 
 @as_root
-def test_root_is_heard_while_another_user_fills_the_queue(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_is_heard_while_another_user_fills_the_queue(public_socket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accepting, "BURST", 0.0)  # nobody is taken from the queue of all
     monkeypatch.setattr(accepting, "A_SECOND", 0.0)
 
@@ -146,27 +148,27 @@ def test_root_is_heard_while_another_user_fills_the_queue(place: Path, monkeypat
         await reply({"type": "http.response.start", "status": 200, "headers": []})
         await reply({"type": "http.response.body", "body": b"{}"})
 
-    with served_locally(lambda: app, place):
-        filling = threading.Thread(target=python_as, args=("daemon", FILL, str(place), "3"))
+    with served_locally(lambda: app, public_socket):
+        filling = threading.Thread(target=python_as, args=("daemon", FILL, str(public_socket), "3"))
         filling.start()
-        assert wait_for(lambda: is_full(place), 30)
-        assert send(ServiceAddress(str(place)), "/answers/v1/status", {}).status == 200
+        assert wait_for(lambda: is_full(public_socket), 30)
+        assert send(ServiceAddress(str(public_socket)), "/answers/v1/status", {}).status == 200
         filling.join()
-        refused = python_as("daemon", FILL, f"{place}{OWN}", "0")
+        refused = python_as("daemon", FILL, f"{public_socket}{OWN}", "0")
         assert b"PermissionError" in refused.stderr
-    assert sorted(place.parent.iterdir()) == []
+    assert sorted(public_socket.parent.iterdir()) == []
 
 
 @as_root
-def test_root_does_not_ask_at_a_second_socket_of_another_user(place: Path) -> None:
+def test_root_does_not_ask_at_a_second_socket_of_another_user(public_socket: Path) -> None:
     """Where everybody may make files, as in /tmp."""
     with contextlib.ExitStack() as opened:
         listening, theirs = (opened.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2))
-        for made, path in ((listening, str(place)), (theirs, f"{place}{OWN}")):
+        for made, path in ((listening, str(public_socket)), (theirs, f"{public_socket}{OWN}")):
             made.bind(path)
             made.listen(1)
-        os.chown(f"{place}{OWN}", 1, -1)
-        connect(opened.enter_context(socket.socket(socket.AF_UNIX)), place, 1.0)
+        os.chown(f"{public_socket}{OWN}", 1, -1)
+        connect(opened.enter_context(socket.socket(socket.AF_UNIX)), public_socket, 1.0)
         theirs.setblocking(False)
         with pytest.raises(BlockingIOError):
             theirs.accept()
@@ -180,7 +182,7 @@ def is_full(place: Path) -> bool:
     return made is None
 
 
-def test_connections_are_taken_no_faster_than_a_rate(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_are_taken_no_faster_than_a_rate(public_socket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(accepting, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _: None))
 
@@ -188,7 +190,7 @@ def test_connections_are_taken_no_faster_than_a_rate(place: Path, monkeypatch: p
         count = 0
         while True:
             with socket.socket(socket.AF_UNIX) as caller:
-                caller.connect(str(place))
+                caller.connect(str(public_socket))
                 try:
                     listening.accept()[0].close()
                 except BlockingIOError:
@@ -197,7 +199,7 @@ def test_connections_are_taken_no_faster_than_a_rate(place: Path, monkeypatch: p
             count += 1
 
     with PacedSocket(socket.AF_UNIX) as listening:
-        listening.bind(str(place))
+        listening.bind(str(public_socket))
         listening.listen(8)
         assert taken(listening) == BURST
         now[0] += 0.25

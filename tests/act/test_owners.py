@@ -112,7 +112,7 @@ def public() -> Iterator[Path]:
 
 
 @pytest.fixture
-def place(public: Path) -> Path:
+def nobodys_folder(public: Path) -> Path:
     """A directory of `nobody`'s."""
     place = public / "out"
     place.mkdir()
@@ -140,32 +140,32 @@ def test_a_process_without_root_writes_for_its_own_user_only() -> None:
 
 
 @needs_root
-def test_the_file_belongs_to_the_owner(place: Path) -> None:
-    result = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
-    file = place / "sim.12.autoscaler"
+def test_the_file_belongs_to_the_owner(nobodys_folder: Path) -> None:
+    result = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(nobodys_folder)), really=True))
+    file = nobodys_folder / "sim.12.autoscaler"
     assert (result, file.read_text(), file.owner()) == ("", LETTER, "nobody")
 
 
 @needs_root
-def test_a_second_notification_is_appended(place: Path) -> None:
-    runner = Running(job(owner="nobody", directory=str(place)), really=True)
+def test_a_second_notification_is_appended(nobodys_folder: Path) -> None:
+    runner = Running(job(owner="nobody", directory=str(nobodys_folder)), really=True)
     notify(OwnerNotice.FILE, runner)
     notify(OwnerNotice.FILE, runner)
-    assert (place / "sim.12.autoscaler").read_text() == LETTER * 2
+    assert (nobodys_folder / "sim.12.autoscaler").read_text() == LETTER * 2
 
 
 @needs_root
 @pytest.mark.parametrize("where", ("file", "directory"))
-def test_root_never_writes_through_a_link_that_a_user_planted(where: str, public: Path, place: Path) -> None:
+def test_root_never_writes_through_a_link_that_a_user_planted(where: str, public: Path, nobodys_folder: Path) -> None:
     secret = public / "roots"
     secret.mkdir(mode=0o755)
     (secret / "shadow").write_text("root's\n")
     (secret / "sim.12.autoscaler").write_text("root's\n")
     if where == "file":
-        (place / "sim.12.autoscaler").symlink_to(secret / "shadow")
-        directory = place
+        (nobodys_folder / "sim.12.autoscaler").symlink_to(secret / "shadow")
+        directory = nobodys_folder
     else:
-        directory = place / "link"
+        directory = nobodys_folder / "link"
         directory.symlink_to(secret)
     result = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(directory)), really=True))
     kept = [(secret / name).read_text() for name in ("shadow", "sim.12.autoscaler")]
@@ -173,22 +173,25 @@ def test_root_never_writes_through_a_link_that_a_user_planted(where: str, public
 
 
 @needs_root
-def test_a_link_to_a_file_of_the_owner_is_not_followed_either(place: Path) -> None:
+def test_a_link_to_a_file_of_the_owner_is_not_followed_either(nobodys_folder: Path) -> None:
     """In a directory that others may write to, the link may belong to somebody else."""
-    own = place / "own"
+    own = nobodys_folder / "own"
     own.write_text("ann's\n")
     shutil.chown(own, "nobody")
-    (place / "sim.12.autoscaler").symlink_to(own)
-    notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
+    (nobodys_folder / "sim.12.autoscaler").symlink_to(own)
+    notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(nobodys_folder)), really=True))
     assert own.read_text() == "ann's\n"
 
 
 @needs_root
-def test_a_pipe_without_a_reader_does_not_block(place: Path) -> None:
-    os.mkfifo(place / "sim.12.autoscaler", 0o666)
-    shutil.chown(place / "sim.12.autoscaler", "nobody")
-    result = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
-    assert ("not notified" in result, stat.S_ISFIFO((place / "sim.12.autoscaler").stat().st_mode)) == (True, True)
+def test_a_pipe_without_a_reader_does_not_block(nobodys_folder: Path) -> None:
+    os.mkfifo(nobodys_folder / "sim.12.autoscaler", 0o666)
+    shutil.chown(nobodys_folder / "sim.12.autoscaler", "nobody")
+    result = notify(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(nobodys_folder)), really=True))
+    assert ("not notified" in result, stat.S_ISFIFO((nobodys_folder / "sim.12.autoscaler").stat().st_mode)) == (
+        True,
+        True,
+    )
 
 
 def test_dd_appends_and_does_not_follow_links() -> None:

@@ -32,7 +32,7 @@ from autoscaler.store.lock import hold, lock_directory
 from tests.cases.whole import whole
 from tests.cell_files import cell_files
 from tests.commands.test_start import CLOUDS, DECIDING, SERVICE, imported_by
-from tests.web.test_answers import World, first_job, world
+from tests.web.test_answers import World, answering_service, first_job
 
 HYBRID = whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")
 QUESTIONS = (["status"], ["jobs"], ["workers"], ["explain", "12"], ["history"], ["events"], ["cost"])
@@ -56,7 +56,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[World]:
-    with world() as made:
+    with answering_service() as made:
         made.loop.observe(HYBRID)
         made.answers.status = lambda: json.loads(STATUS)
         yield made

@@ -38,7 +38,7 @@ class Priced(FakeProvider):
 
 
 @pytest.fixture
-def file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def own_catalog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The operator's own catalogue, in which c9.large costs more than the cloud asks for it."""
     file = tmp_path / "own.toml"
     file.write_text('region = "eu-west-1"\n[types]\n"c9.large" = { vcpus = 2, memory_gib = 4, on_demand = 0.2 }\n')
@@ -54,19 +54,19 @@ def types(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     return {row["instance_type"]: row for row in json.loads(capsys.readouterr().out)["types"]}
 
 
-@pytest.mark.usefixtures("file")
+@pytest.mark.usefixtures("own_catalog")
 def test_the_catalogue_merges_the_own_file_with_the_built_in_one(capsys: pytest.CaptureFixture[str]) -> None:
     shown = types(capsys)
     assert (shown["c9.large"]["on_demand"], "c5.large" in shown) == (0.2, True)
 
 
-@pytest.mark.usefixtures("file")
+@pytest.mark.usefixtures("own_catalog")
 def test_family_filters_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(types(capsys, "--family", "c9")) == ["c9.large"]
 
 
 def test_a_refreshed_catalogue_has_the_prices_of_the_cloud_not_its_own_old_ones(
-    file: Path, capsys: pytest.CaptureFixture[str]
+    own_catalog: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["catalog", "refresh"]) == 0
     assert "1 types of eu-west-1; 0 are new, 1 have other prices" in capsys.readouterr().out
@@ -74,12 +74,12 @@ def test_a_refreshed_catalogue_has_the_prices_of_the_cloud_not_its_own_old_ones(
 
 
 def test_a_catalogue_written_elsewhere_comes_with_the_setting_to_use_it(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own_catalog: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "new" / "other.toml"
     assert main(["catalog", "refresh", "--output", str(other)]) == 0
     assert f"set CP_CAP_AUTOSCALE_PRICED_CATALOG={other} to use it" in capsys.readouterr().out
-    assert (load_catalog(other).offers["c9.large"].spot, "0.2" in file.read_text()) == (0.04, True)
+    assert (load_catalog(other).offers["c9.large"].spot, "0.2" in own_catalog.read_text()) == (0.04, True)
 
 
 def test_a_provider_without_prices_cannot_refresh_a_catalogue(

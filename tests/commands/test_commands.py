@@ -49,7 +49,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 @pytest.fixture
-def store(environ: dict[str, str]) -> Store:
+def worker_store(environ: dict[str, str]) -> Store:
     """With one live worker, `fake-1`."""
     store = Store.open(Invocation(environ).store_file)
     kind = InstanceType("m5.large", "m5", 2, 8 << 30)
@@ -152,61 +152,65 @@ def test_the_master_name_is_as_grid_engine_prints_it(environ: dict[str, str]) ->
     assert Invocation(environ).cell.master == "master"
 
 
-def test_pause_and_resume_are_overrides_with_their_author(store: Store) -> None:
+def test_pause_and_resume_are_overrides_with_their_author(worker_store: Store) -> None:
     main(["pause"])
-    paused = store.overrides.load()
+    paused = worker_store.overrides.load()
     main(["resume"])
-    assert (paused.paused, bool(paused.paused_by), store.overrides.load().paused) == (True, True, False)
+    assert (paused.paused, bool(paused.paused_by), worker_store.overrides.load().paused) == (True, True, False)
 
 
-def test_resume_is_stored_for_the_circuit_breaker(store: Store) -> None:
+def test_resume_is_stored_for_the_circuit_breaker(worker_store: Store) -> None:
     main(["resume"])
-    assert store.overrides.resumed_at is not None
+    assert worker_store.overrides.resumed_at is not None
 
 
-def test_retry_names_the_buckets_and_arrays_to_retry(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_retry_names_the_buckets_and_arrays_to_retry(worker_store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     backoffs = [
         Backoff(BucketKey("m5.large", zone=zone), time.time() + 600, 5, FailureKind.CAPACITY, "none left")
         for zone in "ab"
     ]
-    store.memory.save(Memory(backoffs=tuple(backoffs), stopped={"gpu": "no such image"}), 1.0)
+    worker_store.memory.save(Memory(backoffs=tuple(backoffs), stopped={"gpu": "no such image"}), 1.0)
     main(["retry"])
     assert capsys.readouterr().out == "tried again: m5.large (none left), gpu (no such image)\n"
-    assert store.overrides.load().retried_at is not None
+    assert worker_store.overrides.load().retried_at is not None
 
 
-def test_retry_says_when_there_is_nothing_to_retry(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_retry_says_when_there_is_nothing_to_retry(worker_store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     main(["retry"])
     assert capsys.readouterr().out == "no bucket is in backoff, and no node has failed\n"
 
 
-def test_retry_retries_failed_nodes(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    store.nodes.create([NodeRow(CreatedNode("n1", "execute-1", "execute", 1.0))])
-    store.nodes.bind("n1", "i-1")
-    store.nodes.lose({"i-1": because(Code.GONE)}, at=2.0)
+def test_retry_retries_failed_nodes(worker_store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    worker_store.nodes.create([NodeRow(CreatedNode("n1", "execute-1", "execute", 1.0))])
+    worker_store.nodes.bind("n1", "i-1")
+    worker_store.nodes.lose({"i-1": because(Code.GONE)}, at=2.0)
     main(["retry"])
     assert capsys.readouterr().out == "tried again: node execute-1\n"
-    assert [node.id for node in store.nodes.live()] == ["n1"]
+    assert [node.id for node in worker_store.nodes.live()] == ["n1"]
 
 
-def test_keep_ends_a_drain_of_the_same_host(store: Store) -> None:
+def test_keep_ends_a_drain_of_the_same_host(worker_store: Store) -> None:
     main(["drain", "FAKE-1.example.org"])
-    drained = store.overrides.load()
+    drained = worker_store.overrides.load()
     main(["keep", "fake-1"])
-    kept = store.overrides.load()
+    kept = worker_store.overrides.load()
     assert (drained.drain, kept.drain, kept.keep) == (frozenset({"fake-1"}), frozenset(), frozenset({"fake-1"}))
 
 
 @pytest.mark.parametrize("command", ("keep", "drain"))
-def test_a_keep_or_drain_of_a_host_can_be_undone(store: Store, command: str) -> None:
+def test_a_keep_or_drain_of_a_host_can_be_undone(worker_store: Store, command: str) -> None:
     codes = [main([command, "fake-1"]), main([command, "fake-1", "--undo"])]
-    assert (codes, store.overrides.in_force(), len(store.database.rows("SELECT * FROM overrides"))) == ([0, 0], (), 1)
+    assert (codes, worker_store.overrides.in_force(), len(worker_store.database.rows("SELECT * FROM overrides"))) == (
+        [0, 0],
+        (),
+        1,
+    )
 
 
-def test_stop_ends_earlier_keeps(store: Store) -> None:
+def test_stop_ends_earlier_keeps(worker_store: Store) -> None:
     main(["keep", "fake-1"])
     main(["stop", "--now", "--no-wait"])
-    assert [override.verb for override in store.overrides.in_force()] == [Verb.STOP_NOW]
+    assert [override.verb for override in worker_store.overrides.in_force()] == [Verb.STOP_NOW]
 
 
 @pytest.mark.parametrize("shell", ("bash", "zsh", "fish"))

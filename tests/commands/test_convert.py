@@ -35,13 +35,13 @@ def state(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(state: Path) -> Store:
+def converted_store(state: Path) -> Store:
     assert main(["convert", str(state)]) == 0
     return Store.open(state)
 
 
-def test_no_worker_is_lost_and_each_keeps_its_mark_and_times(store: Store) -> None:
-    notes = store.memory.load().workers
+def test_no_worker_is_lost_and_each_keeps_its_mark_and_times(converted_store: Store) -> None:
+    notes = converted_store.memory.load().workers
     marks = {worker_id: note.disabling for worker_id, note in notes.items()}
     assert marks == {
         "i-w1": None,
@@ -54,8 +54,8 @@ def test_no_worker_is_lost_and_each_keeps_its_mark_and_times(store: Store) -> No
     assert all(note.host for note in notes.values())
 
 
-def test_the_rest_of_the_memory_is_there_under_its_new_names(store: Store) -> None:
-    memory = store.memory.load()
+def test_the_rest_of_the_memory_is_there_under_its_new_names(converted_store: Store) -> None:
+    memory = converted_store.memory.load()
     assert memory.circuit_breaker is not None
     assert memory.circuit_breaker.code is Code.CIRCUIT_BREAKER
     assert [backoff.message for backoff in memory.backoffs] == ["none left"]
@@ -64,36 +64,39 @@ def test_the_rest_of_the_memory_is_there_under_its_new_names(store: Store) -> No
     assert (memory.waiting_written_at, memory.queues_empty_since, memory.observed_at) == (NOW - 99, NOW - 5, NOW)
 
 
-def test_orders_and_what_persons_and_callers_want_go_on(store: Store) -> None:
-    (order,) = store.journal.orders(0)
+def test_orders_and_what_persons_and_callers_want_go_on(converted_store: Store) -> None:
+    (order,) = converted_store.journal.orders(0)
     assert (order.for_requests, order.assignment, [each.token for each in order.attempts]) == (
         True,
         (("k", 2),),
         ["t-0"],
     )
-    assert {(each.verb, each.host) for each in store.overrides.in_force()} == {(Verb.KEEP, "w2"), (Verb.DRAIN, "w1")}
-    requests = store.requests.load(NOW)
+    assert {(each.verb, each.host) for each in converted_store.overrides.in_force()} == {
+        (Verb.KEEP, "w2"),
+        (Verb.DRAIN, "w1"),
+    }
+    requests = converted_store.requests.load(NOW)
     assert ([each.name for each in requests.sets], requests.arrays[0].requested) == (["standard"], True)
     assert requests.arrays[0].defined_by == (("max_count", "standard"),)
-    assert store.findings(NOW).answers[5].answer is Answer.UNSATISFIABLE
-    assert [each.operation for each in store.node_operations.open()] == ["restart"]
-    actions = store.database.rows("SELECT kind FROM actions ORDER BY id")
+    assert converted_store.findings(NOW).answers[5].answer is Answer.UNSATISFIABLE
+    assert [each.operation for each in converted_store.node_operations.open()] == ["restart"]
+    actions = converted_store.database.rows("SELECT kind FROM actions ORDER BY id")
     assert {row["kind"] for row in actions} == {"launch", "reschedule"}
 
 
-def test_what_is_shown_elsewhere_is_converted_too(store: Store) -> None:
-    observation = store.observations.load()
+def test_what_is_shown_elsewhere_is_converted_too(converted_store: Store) -> None:
+    observation = converted_store.observations.load()
     assert observation is not None
     assert {each.worker.id: each.phase for each in observation.workers}["i-w1"] is Phase.READY
-    assert {each.kind for each in store.notifications.known().watched.values()} == {"circuit_breaker"}
-    assert [message.kind for _, message in store.notifications.waiting()] == ["circuit_breaker"]
-    (passed,) = store.history.passes()
+    assert {each.kind for each in converted_store.notifications.known().watched.values()} == {"circuit_breaker"}
+    assert [message.kind for _, message in converted_store.notifications.waiting()] == ["circuit_breaker"]
+    (passed,) = converted_store.history.passes()
     assert [row["jobs"] for row in passed.document["job_categories"]] == [["1", "2", "3"], ["5"]]
     assert "shapes" not in passed.document
-    assert store.history.explanation(5) is not None
+    assert converted_store.history.explanation(5) is not None
 
 
-def test_the_old_state_is_kept_and_no_second_conversion_replaces_it(store: Store, state: Path) -> None:
+def test_the_old_state_is_kept_and_no_second_conversion_replaces_it(converted_store: Store, state: Path) -> None:
     kept = state.with_name(state.name + KEPT)
     with closing(sqlite3.connect(kept)) as old:
         assert old.execute("PRAGMA user_version").fetchone() == (PILOT_VERSION,)

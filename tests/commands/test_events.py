@@ -18,7 +18,7 @@ from autoscaler.core.events.known import KnownEvents
 from autoscaler.store.store import Store
 from tests.cell_files import cell_files
 from tests.deadlines import replace_sleep
-from tests.web.test_answers import world
+from tests.web.test_answers import answering_service
 
 Step = Callable[[], object]
 
@@ -131,7 +131,7 @@ def test_following_the_state_shows_each_event_once_and_new_ones(
 def test_following_the_service_continues_when_it_comes_back(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with world() as made:
+    with answering_service() as made:
         later(made.store, 1)
         away = made.path.with_name("away.sock")
         steps = (

@@ -59,7 +59,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def autoscale_json(tmp_path: Path) -> Path:
     path = tmp_path / "autoscale.json"
     path.write_text(json.dumps(DOCUMENT))
     return path
@@ -69,8 +69,8 @@ def notes(text: str) -> dict[str, str]:
     return dict(re.findall(r"^note: ([^:]+): (.*)$", text, re.MULTILINE))
 
 
-def test_the_imported_settings_are_those_of_the_file_and_are_valid(file: Path, tmp_path: Path) -> None:
-    assert main(["config", "import", str(file), "--to", str(tmp_path / "made")]) == 0
+def test_the_imported_settings_are_those_of_the_file_and_are_valid(autoscale_json: Path, tmp_path: Path) -> None:
+    assert main(["config", "import", str(autoscale_json), "--to", str(tmp_path / "made")]) == 0
     (tmp_path / "password").write_text("x")
     made = tmp_path / "made" / "settings.toml"
     made.write_text(made.read_text().replace("/etc/sge-autoscaler/cyclecloud.password", str(tmp_path / "password")))
@@ -84,8 +84,8 @@ def test_the_imported_settings_are_those_of_the_file_and_are_valid(file: Path, t
     assert {queue.boot_timeout for queue in settings.queues.values()} == {3600.0}
 
 
-def test_the_imported_rules_read_back_with_our_names_of_node_arrays(file: Path, tmp_path: Path) -> None:
-    assert main(["config", "import", str(file), "--to", str(tmp_path / "made")]) == 0
+def test_the_imported_rules_read_back_with_our_names_of_node_arrays(autoscale_json: Path, tmp_path: Path) -> None:
+    assert main(["config", "import", str(autoscale_json), "--to", str(tmp_path / "made")]) == 0
     rules = load_rules(tmp_path / "made" / "rules.json")
     assert [(one.name, one.value, one.changes) for one in rules.default_resources] == [
         ("nodearray", "hpc", ()),
@@ -111,8 +111,10 @@ def test_the_imported_rules_read_back_with_our_names_of_node_arrays(file: Path, 
     assert (rules.idle_timeout.default, dict(rules.idle_timeout.named)) == (600, {"execute": 60, "gone": 90})
 
 
-def test_each_ignored_key_is_reported_once_with_its_place(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["config", "import", str(file)]) == 0
+def test_each_ignored_key_is_reported_once_with_its_place(
+    autoscale_json: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", "import", str(autoscale_json)]) == 0
     printed = capsys.readouterr().err
     assert set(notes(printed)) == {
         "CP_CAP_AUTOSCALE_INSTANCE_TYPE",
@@ -137,9 +139,14 @@ def test_each_ignored_key_is_reported_once_with_its_place(file: Path, capsys: py
     assert len(printed.splitlines()) == len(notes(printed))
 
 
-def test_no_secret_is_printed_or_written(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_secret_is_printed_or_written(
+    autoscale_json: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = tmp_path / "made"
-    codes = [main(["config", "import", str(file)]), main(["config", "import", str(file), "--to", str(made)])]
+    codes = [
+        main(["config", "import", str(autoscale_json)]),
+        main(["config", "import", str(autoscale_json), "--to", str(made)]),
+    ]
     out = "".join(capsys.readouterr()) + "".join(path.read_text() for path in made.iterdir())
     assert (codes, [secret for secret in SECRETS if secret in out]) == ([0, 0], [])
 
@@ -159,20 +166,25 @@ def test_no_secret_is_printed_or_written(file: Path, tmp_path: Path, capsys: pyt
     ),
 )
 def test_an_invalid_value_is_refused_with_its_place_and_nothing_is_written(
-    change: dict[str, Any], message: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: dict[str, Any], message: str, autoscale_json: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file.write_text(json.dumps(DOCUMENT | change))
-    code = main(["config", "import", str(file), "--to", str(tmp_path / "made")])
+    autoscale_json.write_text(json.dumps(DOCUMENT | change))
+    code = main(["config", "import", str(autoscale_json), "--to", str(tmp_path / "made")])
     printed = "".join(capsys.readouterr())
-    assert (code, f"{file}: " in printed, message in printed, (tmp_path / "made").exists()) == (2, True, True, False), (
-        printed
-    )
+    assert (code, f"{autoscale_json}: " in printed, message in printed, (tmp_path / "made").exists()) == (
+        2,
+        True,
+        True,
+        False,
+    ), printed
     assert "hunter2!" not in printed
 
 
-def test_existing_files_are_not_overwritten(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_files_are_not_overwritten(
+    autoscale_json: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "rules.json").write_text("mine")
-    code = main(["config", "import", str(file), "--to", str(tmp_path)])
+    code = main(["config", "import", str(autoscale_json), "--to", str(tmp_path)])
     assert (code, "is there already" in capsys.readouterr().err) == (2, True)
     assert ((tmp_path / "rules.json").read_text(), (tmp_path / "settings.toml").exists()) == ("mine", False)
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> InstallDirectories:
+def install_folders(tmp_path: Path) -> InstallDirectories:
     """An environment whose `sge-autoscaler` prints its arguments."""
     found = InstallDirectories(tmp_path / "site", tmp_path / "bin")
     found.modules.mkdir()
@@ -58,34 +58,34 @@ def other(directory: Path) -> Path:
         "from jetpack import autoscale; print(autoscale.update.__module__)",
     ),
 )
-def test_a_script_imports_jetpack_under_its_own_name(place: InstallDirectories, script: str) -> None:
-    assert python(place, script).endswith("jetpack.autoscale")
+def test_a_script_imports_jetpack_under_its_own_name(install_folders: InstallDirectories, script: str) -> None:
+    assert python(install_folders, script).endswith("jetpack.autoscale")
 
 
-def test_errors_are_the_same_class_under_both_names(place: InstallDirectories) -> None:
+def test_errors_are_the_same_class_under_both_names(install_folders: InstallDirectories) -> None:
     script = (
         "import jetpack.autoscale as a; from autoscaler.jetpack import autoscale as b; print(a.Rejected is b.Rejected)"
     )
-    assert python(place, script) == "True"
+    assert python(install_folders, script) == "True"
 
 
-def test_jetpack_config_can_be_imported_too(place: InstallDirectories) -> None:
-    assert python(place, "import jetpack.config; print(jetpack.config.get('no.such', 'none'))") == "none"
+def test_jetpack_config_can_be_imported_too(install_folders: InstallDirectories) -> None:
+    assert python(install_folders, "import jetpack.config; print(jetpack.config.get('no.such', 'none'))") == "none"
 
 
-def test_another_jetpack_module_takes_precedence(place: InstallDirectories, tmp_path: Path) -> None:
+def test_another_jetpack_module_takes_precedence(install_folders: InstallDirectories, tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "jetpack.py").write_text("autoscale = 'the other'\n", encoding="utf-8")
-    assert python(place, "import jetpack; print(jetpack.autoscale)", tmp_path / "lib") == "the other"
+    assert python(install_folders, "import jetpack; print(jetpack.autoscale)", tmp_path / "lib") == "the other"
 
 
-def test_a_start_of_python_imports_nothing_of_jetpack(place: InstallDirectories) -> None:
+def test_a_start_of_python_imports_nothing_of_jetpack(install_folders: InstallDirectories) -> None:
     script = "import sys; print('http' in sys.modules, 'autoscaler.jetpack' in sys.modules)"
-    assert python(place, script) == "False False"
+    assert python(install_folders, script) == "False False"
 
 
-def test_python_starts_without_an_error_when_the_autoscaler_is_missing(place: InstallDirectories) -> None:
-    start = f"import site; site.addsitedir({str(place.modules)!r}); print('fine')"
+def test_python_starts_without_an_error_when_the_autoscaler_is_missing(install_folders: InstallDirectories) -> None:
+    start = f"import site; site.addsitedir({str(install_folders.modules)!r}); print('fine')"
     done = subprocess.run(
         [sys.executable, "-S", "-E", "-c", start], capture_output=True, text=True, timeout=120, cwd="/"
     )
@@ -100,34 +100,44 @@ def test_python_starts_without_an_error_when_the_autoscaler_is_missing(place: In
         (("config",), "called:worker config list"),
     ),
 )
-def test_known_arguments_are_passed_on(place: InstallDirectories, words: tuple[str, ...], called: str) -> None:
-    assert shell(place, *words) == (0, called)
+def test_known_arguments_are_passed_on(
+    install_folders: InstallDirectories, words: tuple[str, ...], called: str
+) -> None:
+    assert shell(install_folders, *words) == (0, called)
 
 
-def test_unknown_arguments_are_a_usage_error(place: InstallDirectories) -> None:
-    assert shell(place, "shutdown")[0] == 2
+def test_unknown_arguments_are_a_usage_error(install_folders: InstallDirectories) -> None:
+    assert shell(install_folders, "shutdown")[0] == 2
 
 
-def test_another_jetpack_command_takes_precedence(place: InstallDirectories, tmp_path: Path) -> None:
+def test_another_jetpack_command_takes_precedence(install_folders: InstallDirectories, tmp_path: Path) -> None:
     behind = other(tmp_path / "other")
-    assert shell(place, "shutdown", "-x", path=f"{behind}:/usr/bin:/bin") == (0, "the other:shutdown -x")
+    assert shell(install_folders, "shutdown", "-x", path=f"{behind}:/usr/bin:/bin") == (0, "the other:shutdown -x")
 
 
-def test_the_jetpack_of_a_worker_does_not_count_as_another(place: InstallDirectories, tmp_path: Path) -> None:
+def test_the_jetpack_of_a_worker_does_not_count_as_another(install_folders: InstallDirectories, tmp_path: Path) -> None:
     behind = other(tmp_path / "other")
     (behind / "jetpack").write_text("#!/bin/sh\nfile='/etc/sge-autoscaler/worker.conf'\n", encoding="utf-8")
-    assert shell(place, "config", "x", path=f"{behind}:/usr/bin:/bin") == (0, "called:worker config get x")
+    assert shell(install_folders, "config", "x", path=f"{behind}:/usr/bin:/bin") == (0, "called:worker config get x")
 
 
-def test_a_second_install_replaces_the_first(place: InstallDirectories) -> None:
-    before = place.command.read_text(encoding="utf-8")
-    place.install("'x'")
-    assert (place.command.read_text(encoding="utf-8") == before, len(list(place.modules.iterdir()))) == (False, 1)
+def test_a_second_install_replaces_the_first(install_folders: InstallDirectories) -> None:
+    before = install_folders.command.read_text(encoding="utf-8")
+    install_folders.install("'x'")
+    assert (
+        install_folders.command.read_text(encoding="utf-8") == before,
+        len(list(install_folders.modules.iterdir())),
+    ) == (False, 1)
 
 
-def test_remove_leaves_nothing(place: InstallDirectories) -> None:
-    removed = place.remove()
-    assert (len(removed), list(place.modules.iterdir()), list(place.commands.iterdir()), place.remove()) == (
+def test_remove_leaves_nothing(install_folders: InstallDirectories) -> None:
+    removed = install_folders.remove()
+    assert (
+        len(removed),
+        list(install_folders.modules.iterdir()),
+        list(install_folders.commands.iterdir()),
+        install_folders.remove(),
+    ) == (
         2,
         [],
         [],

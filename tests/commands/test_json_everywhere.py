@@ -18,11 +18,11 @@ from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
 from autoscaler.worker_configuration import FILE, write
 from tests.commands.test_catalog import SKUS
-from tests.commands.test_commands import environ, store
+from tests.commands.test_commands import environ, worker_store
 from tests.commands.test_config import WELL
 from tests.deadlines import replace_sleep
 
-__all__ = ("environ", "store")
+__all__ = ("environ", "worker_store")
 WITHOUT = {
     "cell exec": "prints what the program in the cell prints",
     "completion": "prints a script for a shell",
@@ -182,11 +182,11 @@ def test_sizes_are_printed_or_written_to_the_named_file(tmp_path: Path, capsys: 
 
 
 def test_a_waiting_stop_prints_an_object_a_line(
-    environ: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    environ: dict[str, str], worker_store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def carried_out(_: float) -> None:
-        store.history.add_pass(5, 1.0, "pass 5: terminating fake-1", {})
-        store.overrides.end(Verb.STOP_NOW, who="autoscaler", at=1.0)
+        worker_store.history.add_pass(5, 1.0, "pass 5: terminating fake-1", {})
+        worker_store.overrides.end(Verb.STOP_NOW, who="autoscaler", at=1.0)
 
     replace_sleep(monkeypatch, "autoscaler.commands.stop", carried_out)
     with hold(Invocation(environ).cell, lock_directory(), state=str(Invocation(environ).state_directory)):

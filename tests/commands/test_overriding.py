@@ -36,10 +36,10 @@ from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
 from tests.cell_files import cell_files
 from tests.commands.test_answers import listening
-from tests.commands.test_commands import environ, store
+from tests.commands.test_commands import environ, worker_store
 from tests.web.test_overrides import MANAGER, OTHER, Site, a_site, as_root
 
-__all__ = ("environ", "listening", "store")
+__all__ = ("environ", "listening", "worker_store")
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def test_top_offers_actions_to_managers_only(site: Site) -> None:
 
 @pytest.mark.timeout(120)
 def test_an_override_stored_for_a_hanging_service_is_reported_as_late(
-    environ: dict[str, str], store: Store, listening: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    environ: dict[str, str], worker_store: Store, listening: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     invocation = Invocation(environ)
     state, path = str(invocation.state_directory), str(listening("hangs"))
@@ -156,13 +156,13 @@ def test_an_override_stored_for_a_hanging_service_is_reported_as_late(
         assert main(["pause"]) == 0
     printed = capsys.readouterr().out
     assert ("takes effect at the next pass" in printed, "it hangs, or was stopped" in printed) == (True, True)
-    assert store.overrides.load().paused
+    assert worker_store.overrides.load().paused
 
 
 @pytest.mark.timeout(120)
 def test_a_user_of_a_hanging_service_learns_that_it_will_not_act_later(
     environ: dict[str, str],
-    store: Store,
+    worker_store: Store,
     listening: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

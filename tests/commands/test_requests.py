@@ -42,20 +42,21 @@ def invocation(environ: dict[str, str]) -> Invocation:
 
 
 @pytest.fixture
-def store(invocation: Invocation) -> Iterator[Store]:
+def cell_store(invocation: Invocation) -> Iterator[Store]:
+    """The cell's, and empty."""
     opened = Store.open(invocation.store_file)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def served(invocation: Invocation, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+def served(invocation: Invocation, cell_store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """The store of a service that listens where this cell's does."""
     with request_socket(
-        invocation, lambda: make_app(Api(requests=service(invocation, store, lambda: ("execute",), lambda: None)))
+        invocation, lambda: make_app(Api(requests=service(invocation, cell_store, lambda: ("execute",), lambda: None)))
     ):
         assert socket_path(invocation).is_socket()
-        yield store
+        yield cell_store
 
 
 def live(store: Store) -> tuple[RequestSet, ...]:
@@ -120,10 +121,10 @@ def test_missing_or_contradictory_options_are_a_usage_error(arguments: list[str]
 
 
 def test_without_a_service_the_request_is_stored_and_the_command_says_so(
-    store: Store, capsys: pytest.CaptureFixture[str]
+    cell_store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["autoscale", "--name=execute", "--count=2"])
-    assert (code, live(store)[0].targets, "no autoscaler serves this cell now" in printed(capsys)) == (
+    assert (code, live(cell_store)[0].targets, "no autoscaler serves this cell now" in printed(capsys)) == (
         0,
         (Target("execute", count=2),),
         True,
@@ -131,17 +132,17 @@ def test_without_a_service_the_request_is_stored_and_the_command_says_so(
 
 
 def test_a_loop_without_a_socket_finds_the_request_in_the_store(
-    invocation: Invocation, store: Store, capsys: pytest.CaptureFixture[str]
+    invocation: Invocation, cell_store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with hold(invocation.cell, lock_directory()):
         main(["autoscale", "--name=execute", "--count=2"])
-    assert (len(live(store)), "no autoscaler" in printed(capsys)) == (1, False)
+    assert (len(live(cell_store)), "no autoscaler" in printed(capsys)) == (1, False)
 
 
-def test_a_socket_left_by_a_crash_is_ignored(invocation: Invocation, store: Store) -> None:
+def test_a_socket_left_by_a_crash_is_ignored(invocation: Invocation, cell_store: Store) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(socket_path(invocation)))
-    assert (main(["autoscale", "--name=execute", "--count=2"]), len(live(store))) == (0, 1)
+    assert (main(["autoscale", "--name=execute", "--count=2"]), len(live(cell_store))) == (0, 1)
 
 
 @pytest.fixture
@@ -155,19 +156,19 @@ def hanging(invocation: Invocation, listening: Callable[[str], Path]) -> Iterato
 @pytest.mark.timeout(120)
 @pytest.mark.thorough
 def test_for_a_hanging_service_requests_are_stored_and_ended(
-    hanging: Invocation, store: Store, capsys: pytest.CaptureFixture[str]
+    hanging: Invocation, cell_store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["autoscale", "--name=execute", "--count=2"]) == 0
     output = capsys.readouterr()
     assert ("request set standard: execute" in output.out, output.err.count("it hangs, or was stopped")) == (True, 1)
     assert "this command stores this for when it goes on" in output.err
-    assert [one.targets for one in live(store)] == [(Target("execute", count=2),)]
+    assert [one.targets for one in live(cell_store)] == [(Target("execute", count=2),)]
     assert main(["requests"]) == 0
     output = capsys.readouterr()
     assert ("execute" in output.out, "this command shows what it has stored" in output.err) == (True, True)
     assert main(["requests", "--end", "standard"]) == 0
     assert "stores this for when it goes on" in capsys.readouterr().err
-    assert live(store) == ()
+    assert live(cell_store) == ()
 
 
 @pytest.mark.timeout(120)
@@ -182,16 +183,18 @@ def test_a_user_who_may_not_store_is_told_that_a_hanging_service_got_nothing(
     assert "it hangs, or was stopped; nothing was requested: let it go on, or start it again" in output.err
 
 
-def test_a_wrong_request_is_refused_without_a_service_too(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_request_is_refused_without_a_service_too(
+    cell_store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     code = main(["autoscale", "--name=exceute", "--count=2"])
-    assert (code, "did you mean execute?" in capsys.readouterr().err, live(store)) == (2, True, ())
+    assert (code, "did you mean execute?" in capsys.readouterr().err, live(cell_store)) == (2, True, ())
 
 
 def test_a_configured_address_that_does_not_answer_stores_nothing_locally(
-    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cell_store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CP_CAP_AUTOSCALE_URL", "http://127.0.0.1:1")
-    assert (main(["autoscale", "--name=execute", "--count=2"]), live(store)) == (4, ())
+    assert (main(["autoscale", "--name=execute", "--count=2"]), live(cell_store)) == (4, ())
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -205,23 +208,23 @@ def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 def test_every_live_request_is_shown(
     request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], listens: bool
 ) -> None:
-    request.getfixturevalue("served" if listens else "store")
+    request.getfixturevalue("served" if listens else "cell_store")
     main(["autoscale", "--name=execute", "--count=2", "--request-set=a"])
     main(["autoscale", "--name=execute", "--count=3", "--request-set=b"])
     document = shown(capsys)
     assert ([one["name"] for one in document["request_sets"]], document["node_arrays"][0]["count"]) == (["a", "b"], 5)
 
 
-def test_the_text_shows_requests_by_caller_and_end(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_shows_requests_by_caller_and_end(cell_store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     arrays = [
         {"Name": "execute", "TargetCount": 1},
         {"Name": "execute", "TargetGroupCount": 4, "GroupCoreCount": 64},
         {"Name": "big", "Dynamic": True, "TargetCoreCount": 128},
     ]
     now = time.time()
-    ask(store, arrays, Caller("alice", now, ("execute",)), request_set="a", expiration_interval=None)
-    ask(store, arrays[:1], Caller("bob", now, ("execute",)), request_set="b", expiration_interval=60)
-    ask(store, [], Caller("eve", now, ("execute",)), request_set="c", expiration_interval=60)
+    ask(cell_store, arrays, Caller("alice", now, ("execute",)), request_set="a", expiration_interval=None)
+    ask(cell_store, arrays[:1], Caller("bob", now, ("execute",)), request_set="b", expiration_interval=60)
+    ask(cell_store, [], Caller("eve", now, ("execute",)), request_set="c", expiration_interval=60)
     main(["requests"])
     lines = [line.partition("until 2")[0] for line in printed(capsys).splitlines()]
     assert lines == [
@@ -239,13 +242,15 @@ def test_the_text_shows_requests_by_caller_and_end(store: Store, capsys: pytest.
     ]
 
 
-def test_the_text_shows_limits_of_requests_and_their_callers(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_shows_limits_of_requests_and_their_callers(
+    cell_store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     capped = [{"Name": "execute", "TargetCount": 9, "MaxCount": 3, "MaxCoreCount": 12}]
     now = datetime(2099, 1, 1, tzinfo=UTC).timestamp()
     bare = [{"Name": "execute"}]
-    ask(store, capped, Caller("alice", now, ("execute",)), request_set="a", expiration_interval=None)
-    ask(store, [{**bare[0], "MaxCount": 2}], Caller("bob", now, ("execute",)), request_set="b")
-    ask(store, bare, Caller("eve", now, ("execute",)), request_set="c")
+    ask(cell_store, capped, Caller("alice", now, ("execute",)), request_set="a", expiration_interval=None)
+    ask(cell_store, [{**bare[0], "MaxCount": 2}], Caller("bob", now, ("execute",)), request_set="b")
+    ask(cell_store, bare, Caller("eve", now, ("execute",)), request_set="c")
     main(["requests"])
     moment = datetime.fromtimestamp(now + 300, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     assert printed(capsys).splitlines()[-1] == (
@@ -264,7 +269,7 @@ def test_without_requests_the_command_says_so_and_creates_no_file(
 
 @pytest.mark.parametrize("listens", (True, False))
 def test_a_set_is_ended_once(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], listens: bool) -> None:
-    store = request.getfixturevalue("served" if listens else "store")
+    store = request.getfixturevalue("served" if listens else "cell_store")
     main(["autoscale", "--name=execute", "--count=2", "--request-set=a/b c"])
     capsys.readouterr()
     codes = [main(["requests", "--end", "a/b c"]) for _ in range(2)]
@@ -317,11 +322,13 @@ def test_with_a_socket_group_root_listens_at_the_well_known_path(
 
 
 def test_an_unusable_default_socket_is_only_a_warning(
-    invocation: Invocation, store: Store, caplog: pytest.LogCaptureFixture
+    invocation: Invocation, cell_store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = socket_path(invocation)
     path.write_text("in the way")
-    with request_socket(invocation, lambda: make_app(Api(requests=service(invocation, store, tuple, lambda: None)))):
+    with request_socket(
+        invocation, lambda: make_app(Api(requests=service(invocation, cell_store, tuple, lambda: None)))
+    ):
         assert "callers cannot request workers" in caplog.text
 
 
@@ -346,7 +353,7 @@ def test_buckets_names_the_request_whose_machine_type_is_not_offered(capsys: pyt
 
 @pytest.mark.parametrize("listens", (True, False))
 def test_an_array_of_another_cluster_is_refused_and_our_own_name_is_accepted(
-    request: pytest.FixtureRequest, listens: bool, tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
+    request: pytest.FixtureRequest, listens: bool, tmp_path: Path, cell_store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if listens:
         request.getfixturevalue("served")
@@ -356,6 +363,6 @@ def test_an_array_of_another_cluster_is_refused_and_our_own_name_is_accepted(
         files[-1].write_text(json.dumps([{"Name": "execute", "TargetCount": 2, "ClusterName": name}]))
     refused = main(["autoscale", "--file", str(files[0])])
     assert "[0].ClusterName: this is cluster default, not 'other'" in capsys.readouterr().err
-    assert (refused, live(store)) == (2, ())
+    assert (refused, live(cell_store)) == (2, ())
     assert main(["autoscale", "--file", str(files[1])]) == 0
-    assert live(store)[0].targets == (Target("execute", count=2),)
+    assert live(cell_store)[0].targets == (Target("execute", count=2),)

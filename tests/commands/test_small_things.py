@@ -27,10 +27,10 @@ from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.observations import LastObservation, SeenWorker
 from autoscaler.store.overrides import AUTOSCALER, MAY_COME, Verb
 from autoscaler.store.store import Store
-from tests.commands.test_commands import environ, store
+from tests.commands.test_commands import environ, worker_store
 from tests.deadlines import replace_sleep
 
-__all__ = ("environ", "store")
+__all__ = ("environ", "worker_store")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_an_invalid_duration_in_a_setting_is_an_error(text: str) -> None:
         load_settings({"CP_CAP_AUTOSCALE_POLLING_DELAY": text})
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("worker_store")
 @pytest.mark.parametrize(
     ("words", "done"),
     (
@@ -100,7 +100,7 @@ def test_acting_commands_report_in_json_whether_they_acted(
     assert (printed["schema"], printed["done"], bool(printed["message"])) == (1, done, True)
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("worker_store")
 def test_tokens_and_calls_are_listed_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     main(["serve", "token", "create", "ci", "--role", "reader"])
     capsys.readouterr()
@@ -111,7 +111,7 @@ def test_tokens_and_calls_are_listed_in_json(capsys: pytest.CaptureFixture[str])
     assert json.loads(capsys.readouterr().out)["calls"] == []
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("worker_store")
 def test_ending_an_unknown_request_set_exits_with_3_and_names_the_known_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -133,13 +133,13 @@ def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]
     assert "Did you mean" not in capsys.readouterr().err
 
 
-def test_a_mistyped_worker_gets_a_suggestion(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistyped_worker_gets_a_suggestion(worker_store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keep", "fkae-1"]) == 3
     assert "has no worker fkae-1; did you mean fake-1? Its workers: fake-1" in capsys.readouterr().err
 
 
 def test_doctor_and_status_name_workers_that_cost_and_on_which_only_a_person_decides(
-    environ: dict[str, str], store: Store, capsys: pytest.CaptureFixture[str]
+    environ: dict[str, str], worker_store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kind = InstanceType("m5.large", "m5", 2, 8 << 30)
     why = (None, Condition.DISABLED_BY_HAND, Condition.UNKNOWN_ARRAY)
@@ -149,7 +149,7 @@ def test_doctor_and_status_name_workers_that_cost_and_on_which_only_a_person_dec
         )
         for n, each in enumerate(why)
     ]
-    store.observations.keep(LastObservation(workers=tuple(seen)), 1.0)
+    worker_store.observations.keep(LastObservation(workers=tuple(seen)), 1.0)
     found = doctor.set_aside_findings(Invocation(environ))
     main(["status"])
     screen = " ".join(capsys.readouterr().out.split())
@@ -160,7 +160,7 @@ def test_doctor_and_status_name_workers_that_cost_and_on_which_only_a_person_dec
     assert ("set aside w1: disabled by hand; `qmod -e" in screen, "set aside w2: node array" in screen) == (True, True)
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("worker_store")
 @pytest.mark.parametrize("words", (["keep", ""], ["keep", " "], ["drain", ""], ["keep", "--undo", ""]))
 def test_an_empty_host_is_refused_with_a_hint(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
@@ -168,17 +168,17 @@ def test_an_empty_host_is_refused_with_a_hint(words: list[str], capsys: pytest.C
 
 
 def test_a_stop_that_names_what_may_still_come_ends_with_exit_code_6(
-    environ: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    environ: dict[str, str], worker_store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reason, now = because(Code.DEMAND), time.time()
     bucket = next(each for each in load_catalog().buckets() if each.type.name == "m5.large")
-    store.accept(Plan((Launch("execute", (LaunchSet((bucket,), 1),), reason),), Memory()), pass_number=1, at=now)
-    (record,) = store.journal.orders(0)
+    worker_store.accept(Plan((Launch("execute", (LaunchSet((bucket,), 1),), reason),), Memory()), pass_number=1, at=now)
+    (record,) = worker_store.journal.orders(0)
     asked = LaunchOrder(f"{record.id}-0", record.id, "tag", "execute", (bucket,), 1, "")
-    store.journal.send(asked, 0, now)
-    store.journal.answer(asked.token, ids=["i-9"], failures=(), message="", at=now)
+    worker_store.journal.send(asked, 0, now)
+    worker_store.journal.answer(asked.token, ids=["i-9"], failures=(), message="", at=now)
     ended = f"{AUTOSCALER}: done{MAY_COME}m5.large i-9"
-    rounds = iter((lambda: None, lambda: store.overrides.end(Verb.STOP_NOW, who=ended, at=now)))
+    rounds = iter((lambda: None, lambda: worker_store.overrides.end(Verb.STOP_NOW, who=ended, at=now)))
     replace_sleep(monkeypatch, "autoscaler.commands.stop", lambda _: next(rounds)())
     with hold(Invocation(environ).cell, lock_directory(), state=str(Invocation(environ).state_directory)):
         assert main(["stop", "--now"]) == 6
@@ -189,7 +189,7 @@ def test_a_stop_that_names_what_may_still_come_ends_with_exit_code_6(
 
 
 def test_a_waiting_stop_names_the_workers_that_a_person_disabled(
-    environ: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    environ: dict[str, str], worker_store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kind = InstanceType("m5.large", "m5", 2, 8 << 30)
     seen = [
@@ -201,8 +201,8 @@ def test_a_waiting_stop_names_the_workers_that_a_person_disabled(
         )
         for n in range(6)
     ]
-    store.observations.keep(LastObservation(workers=tuple(seen)), 1.0)
-    rounds = iter((lambda: None, lambda: store.overrides.end(Verb.STOP_NOW, who="autoscaler", at=1.0)))
+    worker_store.observations.keep(LastObservation(workers=tuple(seen)), 1.0)
+    rounds = iter((lambda: None, lambda: worker_store.overrides.end(Verb.STOP_NOW, who="autoscaler", at=1.0)))
     replace_sleep(monkeypatch, "autoscaler.commands.stop", lambda _: next(rounds)())
     with hold(Invocation(environ).cell, lock_directory(), state=str(Invocation(environ).state_directory)):
         assert main(["stop", "--now"]) == 0

@@ -22,11 +22,11 @@ from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
 from tests.commands.test_answers import certificate, environ, running, service, site
-from tests.commands.test_commands import store
+from tests.commands.test_commands import worker_store
 from tests.commands.test_start import HEAVY, imported_by
 from tests.web.test_answers import World
 
-__all__ = ("certificate", "environ", "running", "service", "site", "store")
+__all__ = ("certificate", "environ", "running", "service", "site", "worker_store")
 RUN = (sys.executable, "-m", "autoscaler.commands.main", "top")
 
 
@@ -139,14 +139,14 @@ def test_help_and_json_import_no_terminal_library(service: World, environ: dict[
     assert modules.isdisjoint({*HEAVY, "textual"})
 
 
-def test_top_acts_through_the_same_commands(environ: dict[str, str], store: Store, tmp_path: Path) -> None:
+def test_top_acts_through_the_same_commands(environ: dict[str, str], worker_store: Store, tmp_path: Path) -> None:
     socket = str(tmp_path / "a.sock")
     state = str(Invocation(environ).state_directory)
     with hold(Invocation(environ).cell, lock_directory(), state=state, socket_path=socket):
         act = acting(Invocation(environ), ServiceAddress(socket))
         assert act is not None
         assert act(["drain", "fake-1"]) == "fake-1 will be drained"
-        assert [(one.verb, one.host) for one in store.overrides.in_force()] == [(Verb.DRAIN, "fake-1")]
+        assert [(one.verb, one.host) for one in worker_store.overrides.in_force()] == [(Verb.DRAIN, "fake-1")]
         with pytest.raises(NotDone, match=r"^this autoscaler has no worker fake-2; its workers: fake-1"):
             act(["keep", "fake-2"])
 

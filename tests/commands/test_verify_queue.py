@@ -40,7 +40,7 @@ def process() -> Iterator[Process]:
 
 
 @pytest.fixture
-def plane(process: Process) -> CloudPipelinePlane:
+def platform(process: Process) -> CloudPipelinePlane:
     return CloudPipelinePlane(process)
 
 
@@ -73,11 +73,11 @@ class Queue:
 
 @pytest.fixture
 def queue(
-    plane: CloudPipelinePlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    platform: CloudPipelinePlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Queue]:
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
-    yield Queue(plane, tmp_path, monkeypatch, capsys)
+    yield Queue(platform, tmp_path, monkeypatch, capsys)
     for handler in root.handlers[:]:
         root.removeHandler(handler)
         if handler not in before:
@@ -165,11 +165,11 @@ def test_a_name_that_is_no_setting_is_told_and_fails_no_verification(queue: Queu
 
 
 def test_at_the_start_errors_are_in_the_log_of_the_queue_and_of_the_run(
-    queue: Queue, plane: CloudPipelinePlane, tmp_path: Path
+    queue: Queue, platform: CloudPipelinePlane, tmp_path: Path
 ) -> None:
     code, printed = queue.served({"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.lage"})
     logged = (tmp_path / "logs" / "autoscaler.sge.main.q.log").read_text()
-    in_run = plane.process.state["master"]["log"]
+    in_run = platform.process.state["master"]["log"]
     assert code == 1
     for text in (printed, logged, "".join(line["logText"] for line in in_run)):
         assert "queue main.q is not served:" in text
@@ -188,11 +188,11 @@ def test_at_the_start_errors_are_in_the_log_of_the_queue_and_of_the_run(
     ),
 )
 def test_at_the_start_a_value_that_cannot_be_read_is_in_both_logs_and_printed_once(
-    queue: Queue, plane: CloudPipelinePlane, tmp_path: Path, name: str, text: str
+    queue: Queue, platform: CloudPipelinePlane, tmp_path: Path, name: str, text: str
 ) -> None:
     code, printed = queue.served({name: text})
     logged = (tmp_path / "logs" / "autoscaler.sge.main.q.log").read_text()
-    in_run = plane.process.state["master"]["log"]
+    in_run = platform.process.state["master"]["log"]
     assert code == 1
     for shown in (printed, logged, "".join(line["logText"] for line in in_run)):
         assert shown.count(f"{name} = '{text}'") == 1, shown
@@ -208,20 +208,20 @@ def test_wrong_settings_are_printed_once_where_no_log_can_be_opened(queue: Queue
 
 
 def test_a_process_that_waits_keeps_the_token_good_with_which_it_may_have_to_decide(
-    queue: Queue, plane: CloudPipelinePlane, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, platform: CloudPipelinePlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_queue_process, "RENEWED", 0.0)
-    first = plane.environment["API_TOKEN"]
-    own = _queue_process.OwnQueue({**plane.environment, **PROFILE, "LOG_DIR": str(queue.folder)})
+    first = platform.environment["API_TOKEN"]
+    own = _queue_process.OwnQueue({**platform.environment, **PROFILE, "LOG_DIR": str(queue.folder)})
     with own.log():
         own.renew()
         assert own.environ["API_TOKEN"] == first, "it is not due"
         monkeypatch.setattr(Credential, "due", True)
         own.renew()
         renewed = own.environ["API_TOKEN"]
-    plane.process.control("expire")
+    platform.process.control("expire")
     assert renewed != first
-    assert renewed in plane.process.state["tokens"]
+    assert renewed in platform.process.state["tokens"]
 
 
 def test_output_that_is_emptied_for_the_next_process_has_no_zeros(tmp_path: Path) -> None:
@@ -238,21 +238,21 @@ def test_output_that_is_emptied_for_the_next_process_has_no_zeros(tmp_path: Path
 
 
 def test_a_process_of_a_queue_appends_to_its_output_from_its_start(
-    queue: Queue, plane: CloudPipelinePlane, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, platform: CloudPipelinePlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
     monkeypatch.setattr(_queue_process, "append_output", lambda: begun.append("output"))
     monkeypatch.setattr(_queue_process.QueueServing, "_remaining", lambda _: "")
     serving = object.__new__(_queue_process.QueueServing)  # a whole one needs a cell of Grid Engine
-    serving.own = _queue_process.OwnQueue({**plane.environment, **PROFILE, "LOG_DIR": str(queue.folder)})
+    serving.own = _queue_process.OwnQueue({**platform.environment, **PROFILE, "LOG_DIR": str(queue.folder)})
     serving._stop = "SIGTERM"
     assert serving.run() == 0
     assert begun == ["output"]
 
 
-def test_the_task_of_a_further_queue_has_its_name(queue: Queue, plane: CloudPipelinePlane) -> None:
+def test_the_task_of_a_further_queue_has_its_name(queue: Queue, platform: CloudPipelinePlane) -> None:
     queue.served({"CP_CAP_SGE_QUEUE_NAME": "big.q", "CP_CAP_AUTOSCALE_TASK": "", "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "x"})
-    assert {line["taskName"] for line in plane.process.state["master"]["log"]} == {"GridEngineAutoscaling-big"}
+    assert {line["taskName"] for line in platform.process.state["master"]["log"]} == {"GridEngineAutoscaling-big"}
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def acting(cell: Cell) -> Acting:
 
 
 @pytest.fixture
-def place(cell: Cell) -> Iterator[Path]:
+def nobodys_folder(cell: Cell) -> Iterator[Path]:
     """A directory of `nobody`'s that everybody can reach."""
     place = cell.output / "nobodys"
     place.mkdir()
@@ -93,13 +93,28 @@ def test_a_held_job_has_the_reason_in_its_context_and_can_be_released(cell: Cell
     assert (held, f"autoscaler={SENTENCE}" in context, shown(cell, job)[4]) == ("hqw", True, "qw")
 
 
-def test_the_owner_of_a_deleted_job_gets_a_file_with_the_reason(cell: Cell, acting: Acting, place: Path) -> None:
+def test_the_owner_of_a_deleted_job_gets_a_file_with_the_reason(
+    cell: Cell, acting: Acting, nobodys_folder: Path
+) -> None:
     as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--")
     job = cell.out(
-        *as_nobody, "qsub", "-terse", "-b", "y", "-N", "sim", "-pe", "local", "99", "-o", str(place), "sleep", "60"
+        *as_nobody,
+        "qsub",
+        "-terse",
+        "-b",
+        "y",
+        "-N",
+        "sim",
+        "-pe",
+        "local",
+        "99",
+        "-o",
+        str(nobodys_folder),
+        "sleep",
+        "60",
     ).strip()
     assert (acting.kill(job), shown(cell, job)) == ((Result.DONE, ""), [])
-    file = place / f"sim.{job}.autoscaler"
+    file = nobodys_folder / f"sim.{job}.autoscaler"
     assert (file.owner(), SENTENCE in file.read_text()) == ("nobody", True)
 
 

@@ -37,7 +37,7 @@ def monday(directory: Path) -> World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def monday_cell(tmp_path: Path) -> World:
     return monday(tmp_path)
 
 
@@ -69,42 +69,44 @@ def day(world: World, loop: Loop, until: str) -> dict[str, int]:
     return seen
 
 
-def test_buffer_workers_are_there_on_a_working_morning_and_leave_afterwards(world: World) -> None:
-    seen = day(world, serve(world, warm_buffer()), "07:55")
+def test_buffer_workers_are_there_on_a_working_morning_and_leave_afterwards(monday_cell: World) -> None:
+    seen = day(monday_cell, serve(monday_cell, warm_buffer()), "07:55")
     assert (seen["07:29"], seen["07:32"], seen["07:49"], seen["07:54"]) == (0, 2, 2, 0)
 
 
-def test_jobs_get_workers_beside_the_buffer_within_the_limits(world: World) -> None:
-    loop = serve(world, warm_buffer())
-    day(world, loop, "07:32")
-    world.cluster.submit(6, slots=1, seconds=240)
-    seen = day(world, loop, "07:35")
+def test_jobs_get_workers_beside_the_buffer_within_the_limits(monday_cell: World) -> None:
+    loop = serve(monday_cell, warm_buffer())
+    day(monday_cell, loop, "07:32")
+    monday_cell.cluster.submit(6, slots=1, seconds=240)
+    seen = day(monday_cell, loop, "07:35")
     assert seen["07:34"] == 4
 
 
-def test_on_a_holiday_there_is_no_buffer(world: World) -> None:
-    seen = day(world, serve(world, warm_buffer(HOLIDAYS="2026-11-23")), "07:33")
+def test_on_a_holiday_there_is_no_buffer(monday_cell: World) -> None:
+    seen = day(monday_cell, serve(monday_cell, warm_buffer(HOLIDAYS="2026-11-23")), "07:33")
     assert set(seen.values()) == {0}
 
 
-def test_the_request_of_a_policy_survives_a_restart(world: World) -> None:
-    day(world, serve(world, warm_buffer()), "07:33")
-    machines = world.cloud.living(TAG)
-    seen = day(world, serve(world, warm_buffer()), "07:36")
-    assert (set(seen.values()), world.cloud.living(TAG)) == ({2}, machines)
+def test_the_request_of_a_policy_survives_a_restart(monday_cell: World) -> None:
+    day(monday_cell, serve(monday_cell, warm_buffer()), "07:33")
+    machines = monday_cell.cloud.living(TAG)
+    seen = day(monday_cell, serve(monday_cell, warm_buffer()), "07:36")
+    assert (set(seen.values()), monday_cell.cloud.living(TAG)) == ({2}, machines)
 
 
-def test_workers_of_a_failing_policy_leave_a_few_minutes_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = serve(world, warm_buffer())
-    day(world, loop, "07:33")
+def test_workers_of_a_failing_policy_leave_a_few_minutes_later(
+    monday_cell: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = serve(monday_cell, warm_buffer())
+    day(monday_cell, loop, "07:33")
     monkeypatch.delattr(WarmBuffer, "_open")
-    seen = day(world, loop, "07:42")
+    seen = day(monday_cell, loop, "07:42")
     assert (seen["07:36"], seen["07:41"]) == (2, 0)
 
 
-def test_workers_of_a_removed_policy_leave_at_once(world: World) -> None:
-    day(world, serve(world, warm_buffer()), "07:33")
-    seen = day(world, serve(world, {}), "07:36")
+def test_workers_of_a_removed_policy_leave_at_once(monday_cell: World) -> None:
+    day(monday_cell, serve(monday_cell, warm_buffer()), "07:33")
+    seen = day(monday_cell, serve(monday_cell, {}), "07:36")
     assert seen["07:35"] == 0
 
 

@@ -41,15 +41,15 @@ def process() -> Iterator[Process]:
 
 
 @pytest.fixture
-def plane(process: Process) -> Iterator[CloudPipelinePlane]:
+def platform(process: Process) -> Iterator[CloudPipelinePlane]:
     plane = CloudPipelinePlane(process)
     yield plane
     assert process.state["malformed"] == []
 
 
 @pytest.fixture
-def provider(plane: CloudPipelinePlane) -> CloudPipelineProvider:
-    return plane.connect(CELL)
+def provider(platform: CloudPipelinePlane) -> CloudPipelineProvider:
+    return platform.connect(CELL)
 
 
 def bucket(provider: CloudPipelineProvider, name: str = "m5.large") -> Bucket:
@@ -80,46 +80,46 @@ def until_listed(plane: CloudPipelinePlane, provider: CloudPipelineProvider, **e
 
 
 def test_a_worker_is_ready_only_after_its_set_up_has_ended(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
-    plane.process.control("timing", set_up=3600.0)
+    platform.process.control("timing", set_up=3600.0)
     provider.launch(order(provider))
-    until_listed(plane, provider, state=MachineState.RUNNING)
-    plane.settle()
+    until_listed(platform, provider, state=MachineState.RUNNING)
+    platform.settle()
     assert [worker.ready for worker in provider.workers()] == [False]
-    plane.process.control("timing", set_up=0.0)
+    platform.process.control("timing", set_up=0.0)
     assert [worker.ready for worker in provider.workers()] == [True]
 
 
 def test_a_run_without_a_machine_is_terminated_for_lack_of_capacity(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
-    plane.process.control("set", short_of=["m5.large"])
+    platform.process.control("set", short_of=["m5.large"])
     provider.launch(order(provider))
-    worker = until_listed(plane, provider, state=MachineState.TERMINATED)
+    worker = until_listed(platform, provider, state=MachineState.TERMINATED)
     assert (worker.failure, worker.message) == ("capacity", "Insufficient instance capacity.")
 
 
 def test_a_run_that_the_listing_missed_is_still_listed(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     first, second = provider.launch(order(provider, 2)).ids
-    plane.process.control("set", hidden=[int(first)])
+    platform.process.control("set", hidden=[int(first)])
     assert {worker.id for worker in provider.workers()} == {first, second}
 
 
-def test_listings_are_read_to_their_last_page(plane: CloudPipelinePlane) -> None:
-    provider = plane.connect(CELL, CP_CAP_AUTOSCALE_CLOUD_PIPELINE_PAGE_SIZE="3")
+def test_listings_are_read_to_their_last_page(platform: CloudPipelinePlane) -> None:
+    provider = platform.connect(CELL, CP_CAP_AUTOSCALE_CLOUD_PIPELINE_PAGE_SIZE="3")
     launched = provider.launch(order(provider, 10))
     assert {worker.id for worker in provider.workers()} == set(launched.ids)
 
 
 def test_a_terminated_worker_is_listed_for_an_hour_and_the_allowed_clock_skew(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (run_id,) = provider.launch(order(provider)).ids
     provider.terminate([run_id])
-    until_listed(plane, provider, state=MachineState.TERMINATED)
+    until_listed(platform, provider, state=MachineState.TERMINATED)
     ended = provider.listing.known(run_id)
     assert ended is not None
     assert ended.ended_at is not None
@@ -129,127 +129,137 @@ def test_a_terminated_worker_is_listed_for_an_hour_and_the_allowed_clock_skew(
 
 
 def test_static_workers_of_the_master_are_not_ours_and_are_requested_once(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
-    static = plane.process.control("static")
+    static = platform.process.control("static")
     assert provider.workers() == ()
     provider.workers()
-    assert plane.process.state["calls"].count(f"GET run/{static}") == 1
+    assert platform.process.state["calls"].count(f"GET run/{static}") == 1
     with pytest.raises(Refused):
         provider.terminate([str(static)])
 
 
 def test_workers_of_another_master_run_with_the_same_cell_are_not_ours(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     """A run of a committed image may have the tag of the run that it was committed from, in its Grid Engine's files."""
     ids = provider.launch(order(provider)).ids
-    other = plane.connect(CELL, RUN_ID=str(plane.process.control("static")))
+    other = platform.connect(CELL, RUN_ID=str(platform.process.control("static")))
     assert other.workers() == ()
     assert other.console(ids[0]) == ""
     with pytest.raises(Refused, match="was not launched by"):
         other.terminate(ids)
-    assert ids[0] in plane.billable()
+    assert ids[0] in platform.billable()
 
 
-def test_a_run_whose_tags_were_edited_is_still_ours(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+def test_a_run_whose_tags_were_edited_is_still_ours(
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
     (run_id,) = provider.launch(order(provider)).ids
-    plane.process.control("run", id=int(run_id), tags={})
-    assert [worker.id for worker in plane.connect(CELL).workers()] == [run_id]
+    platform.process.control("run", id=int(run_id), tags={})
+    assert [worker.id for worker in platform.connect(CELL).workers()] == [run_id]
 
 
 def test_a_paused_run_is_terminated_by_the_call_for_paused_runs(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     (run_id,) = provider.launch(order(provider)).ids
     provider.workers()
-    plane.process.control("run", id=int(run_id), status="PAUSED")
+    platform.process.control("run", id=int(run_id), status="PAUSED")
     provider.terminate([run_id])
-    assert plane.billable() == []
-    assert f"POST run/{run_id}/terminate" in plane.process.state["calls"]
+    assert platform.billable() == []
+    assert f"POST run/{run_id}/terminate" in platform.process.state["calls"]
 
 
 @pytest.mark.parametrize("status", ("PAUSING", "RESUMING"))
 def test_a_run_that_is_being_paused_or_resumed_is_ended_once_that_is_over(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider, status: str
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider, status: str
 ) -> None:
     ids = provider.launch(order(provider, count=2)).ids
     provider.workers()
-    plane.process.control("run", id=int(ids[0]), status=status)
+    platform.process.control("run", id=int(ids[0]), status=status)
     with pytest.raises(Unreachable) as caught:
         provider.terminate(ids)
-    assert (caught.value.ids, list(plane.billable())) == (ids[:1], [ids[0]])
-    plane.process.control("run", id=int(ids[0]), status="PAUSED" if status == "PAUSING" else "RUNNING")
+    assert (caught.value.ids, list(platform.billable())) == (ids[:1], [ids[0]])
+    platform.process.control("run", id=int(ids[0]), status="PAUSED" if status == "PAUSING" else "RUNNING")
     provider.terminate(ids)
-    assert list(plane.billable()) == []
+    assert list(platform.billable()) == []
 
 
-def test_a_paused_worker_is_pending_with_a_message(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+def test_a_paused_worker_is_pending_with_a_message(
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
     (run_id,) = provider.launch(order(provider)).ids
-    plane.process.control("run", id=int(run_id), status="PAUSED")
-    worker = until_listed(plane, provider, state=MachineState.PENDING)
+    platform.process.control("run", id=int(run_id), status="PAUSED")
+    worker = until_listed(platform, provider, state=MachineState.PENDING)
     assert "paused" in (worker.message or "")
 
 
 def test_a_worker_inherits_parameters_of_the_master_run(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     provider.launch(order(provider))
-    (body,) = plane.process.state["bodies"]
+    (body,) = platform.process.state["bodies"]
     given = {name: parameter["value"] for name, parameter in body["params"].items()}
     inherited = {name: given.get(name) for name in ("CP_CAP_LIMIT_MOUNTS", "CP_CAP_MOUNT_OPTIONS_4", "OWN_PARAMETER")}
     assert inherited == {"CP_CAP_LIMIT_MOUNTS": "1,2,3", "CP_CAP_MOUNT_OPTIONS_4": "rw,vers=4", "OWN_PARAMETER": None}
     assert "CP_CAP_NOT_FOR_WORKERS" not in given
 
 
-def test_a_worker_inherits_values_of_the_launchers_environment_first(plane: CloudPipelinePlane) -> None:
+def test_a_worker_inherits_values_of_the_launchers_environment_first(platform: CloudPipelinePlane) -> None:
     """The record of the run lacks what was exported since, and cannot hold every value."""
-    plane.launcher = {"CP_CAP_LIMIT_MOUNTS": "9", "CP_CAP_MOUNT_OPTIONS_12": "rw,vers=4.1|ro", "OWN_PARAMETER": "mine"}
-    provider = plane.connect(CELL, CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES="CP_CAP_LIMIT_MOUNTS")
+    platform.launcher = {
+        "CP_CAP_LIMIT_MOUNTS": "9",
+        "CP_CAP_MOUNT_OPTIONS_12": "rw,vers=4.1|ro",
+        "OWN_PARAMETER": "mine",
+    }
+    provider = platform.connect(CELL, CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES="CP_CAP_LIMIT_MOUNTS")
     provider.launch(order(provider))
-    (body,) = plane.process.state["bodies"]
+    (body,) = platform.process.state["bodies"]
     given = {name: parameter["value"] for name, parameter in body["params"].items()}
-    inherited = {name: given.get(name) for name in (*plane.launcher, "CP_CAP_MOUNT_OPTIONS_4")}
-    assert inherited == {**plane.launcher, "OWN_PARAMETER": None, "CP_CAP_MOUNT_OPTIONS_4": "rw,vers=4"}
+    inherited = {name: given.get(name) for name in (*platform.launcher, "CP_CAP_MOUNT_OPTIONS_4")}
+    assert inherited == {**platform.launcher, "OWN_PARAMETER": None, "CP_CAP_MOUNT_OPTIONS_4": "rw,vers=4"}
 
 
 @pytest.mark.parametrize("verb", ("", "/status"), ids=["looked up", "ended"])
 def test_a_run_whose_end_has_no_answer_keeps_no_other_from_being_ended(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider, verb: str
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider, verb: str
 ) -> None:
     ids = provider.launch(order(provider, count=4)).ids
     call = f"{'POST' if verb else 'GET'} run/{ids[1]}{verb}"
-    plane.process.control("fault", call=call, kind="error", times=9999, message="Connection timed out")
+    platform.process.control("fault", call=call, kind="error", times=9999, message="Connection timed out")
     with pytest.raises(Unreachable) as caught:
         provider.terminate(ids)
-    assert (caught.value.ids, list(plane.billable())) == ((ids[1],), [ids[1]])
+    assert (caught.value.ids, list(platform.billable())) == ((ids[1],), [ids[1]])
 
 
 @pytest.mark.parametrize("cell", ("a|b", "a=b", "50%7Coff", "|", "site=x|y=string"))
-def test_a_cell_tag_with_characters_that_split_parameters_orphans_no_run(plane: CloudPipelinePlane, cell: str) -> None:
-    provider = plane.connect(cell)
+def test_a_cell_tag_with_characters_that_split_parameters_orphans_no_run(
+    platform: CloudPipelinePlane, cell: str
+) -> None:
+    provider = platform.connect(cell)
     wanted = replace(order(provider, count=2), cell=cell, node_array="gpu=a|b", tags={GROUP_ID: "gpu=a|b-1"})
     ids = provider.launch(wanted).ids
-    again = plane.connect(cell).launch(replace(wanted, asked_before=True)).ids
-    workers = plane.connect(cell).workers()
+    again = platform.connect(cell).launch(replace(wanted, asked_before=True)).ids
+    workers = platform.connect(cell).workers()
     marks = {(worker.node_array, worker.group_id, worker.order_id) for worker in workers}
     assert (set(again), {worker.id for worker in workers}) == (set(ids), set(ids))
     assert marks == {("gpu=a|b", "gpu=a|b-1", wanted.order_id)}
-    assert list(plane.connect("a").workers()) == []
-    plane.connect(cell).terminate(ids)
-    assert list(plane.billable()) == []
+    assert list(platform.connect("a").workers()) == []
+    platform.connect(cell).terminate(ids)
+    assert list(platform.billable()) == []
 
 
 @pytest.mark.parametrize("name", ("CP_CAP_SGE_QUEUE_NAME", "CP_CAP_SGE_HOSTLIST_NAME"))
-def test_a_name_that_the_platform_would_split_is_refused(plane: CloudPipelinePlane, name: str) -> None:
-    provider = plane.connect(CELL, **{name: "a|b.q"})
+def test_a_name_that_the_platform_would_split_is_refused(platform: CloudPipelinePlane, name: str) -> None:
+    provider = platform.connect(CELL, **{name: "a|b.q"})
     with pytest.raises(Refused, match="rename it"):
         provider.launch(order(provider))
-    assert list(plane.billable()) == []
+    assert list(platform.billable()) == []
 
 
 def test_no_boot_script_comes_back_as_the_name_of_a_parameter(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     """The `=` that fill up base64 would make the platform take the whole script, with its secret, for a name."""
     for length in range(6):
@@ -259,16 +269,16 @@ def test_no_boot_script_comes_back_as_the_name_of_a_parameter(
         known = provider.listing.known(run_id)
         assert known is not None
         assert not [name for name in known.parameters if name.startswith(BOOT)]
-    assert not [body for body in plane.process.state["bodies"] if "=" in body["params"][BOOT]["value"]]
+    assert not [body for body in platform.process.state["bodies"] if "=" in body["params"][BOOT]["value"]]
 
 
 def test_a_platform_that_may_launch_no_runs_now_is_tried_again_soon(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
-    plane.process.control("set", scheduled=0)
+    platform.process.control("set", scheduled=0)
     with pytest.raises(Throttled, match="scheduled at once"):
         provider.launch(order(provider))
-    plane.process.control("set", scheduled=1000)
+    platform.process.control("set", scheduled=1000)
     assert len(provider.launch(order(provider)).ids) == 1
 
 
@@ -276,10 +286,10 @@ SCRIPT = '#!/bin/sh\necho "it\'s told: ${SECRET:-none}"\n'
 
 
 def test_a_worker_runs_the_boot_script_before_its_command_without_printing_it(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     (run_id,) = provider.launch(replace(order(provider), boot_script=SCRIPT)).ids
-    (body,) = plane.process.state["bodies"]
+    (body,) = platform.process.state["bodies"]
     assert body["cmdTemplate"].endswith("; sleep infinity")
     assert "told" not in json.dumps({**body, "params": {}})
     command = body["cmdTemplate"].replace("sleep infinity", "echo goes on")
@@ -308,29 +318,29 @@ def test_a_boot_script_too_large_for_the_environment_is_refused(provider: CloudP
 
 @pytest.mark.parametrize("lanes", (1, 2), ids=("one-call-was-under-way", "perhaps-two-were"))
 def test_after_a_lost_answer_nothing_is_created_until_the_platform_has_settled(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch, lanes: int
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch, lanes: int
 ) -> None:
     monkeypatch.setattr(orders, "LANES", lanes)
     asked = order(provider, 2)
-    plane.process.control("set", lag=3600.0)
-    plane.process.control("fault", call="POST run", kind="lost", times=2)
+    platform.process.control("set", lag=3600.0)
+    platform.process.control("fault", call="POST run", kind="lost", times=2)
     with pytest.raises(Unreachable):
         provider.launch(asked)
-    assert len(made := plane.billable()) in range(1, lanes + 1)
+    assert len(made := platform.billable()) in range(1, lanes + 1)
     with pytest.raises(Unreachable):
         provider.launch(asked)
-    assert plane.billable() == made
+    assert platform.billable() == made
     monkeypatch.setattr(orders, "SETTLED", 0.0)
-    plane.process.control("set", lag=0.0)
-    assert sorted(provider.launch(asked).ids) == sorted(plane.billable())
+    platform.process.control("set", lag=0.0)
+    assert sorted(provider.launch(asked).ids) == sorted(platform.billable())
 
 
 def test_an_order_without_runs_is_repeated_once_the_platform_has_settled(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
     monkeypatch.setattr(provider.orders, "clock", lambda: now[0])
-    plane.process.control("fault", call="POST run", kind="status", times=1)
+    platform.process.control("fault", call="POST run", kind="status", times=1)
     for now[0] in (0.0, orders.SETTLED - 1):
         with pytest.raises(Unreachable):
             provider.launch(order(provider))
@@ -338,47 +348,47 @@ def test_an_order_without_runs_is_repeated_once_the_platform_has_settled(
     assert len(provider.launch(order(provider)).ids) == 1
 
 
-def test_an_order_cut_short_by_a_crash_keeps_the_runs_it_got(plane: CloudPipelinePlane) -> None:
-    provider = plane.connect(CELL)
-    plane.process.control("set", limit=2)
+def test_an_order_cut_short_by_a_crash_keeps_the_runs_it_got(platform: CloudPipelinePlane) -> None:
+    provider = platform.connect(CELL)
+    platform.process.control("set", limit=2)
     got = provider.launch(order(provider, 5))
-    plane.heal()
-    again = plane.connect(CELL).launch(order(provider, 5))
+    platform.heal()
+    again = platform.connect(CELL).launch(order(provider, 5))
     assert (set(again.ids), len(again.shortfalls)) == (set(got.ids), 1)
 
 
 def test_an_order_of_another_cell_is_refused_and_makes_nothing(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     with pytest.raises(Refused, match="for another, not for cell"):
         provider.launch(replace(order(provider), cell="another"))
-    assert plane.billable() == []
+    assert platform.billable() == []
 
 
 def test_a_full_quota_is_reported_with_its_name_and_limit(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
-    plane.process.control("set", limit=0)
+    platform.process.control("set", limit=0)
     ((_, error),) = provider.launch(order(provider)).shortfalls
     assert isinstance(error, QuotaReached)
     assert "[<user-global-limit>] runs limit [0]" in str(error)
 
 
 def test_an_order_takes_one_call_a_worker_and_at_most_four_more(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     asked = order(provider, 50)
-    before = len(plane.process.state["calls"])
+    before = len(platform.process.state["calls"])
     provider.launch(asked)
-    assert len(plane.process.state["calls"]) - before <= 50 + 4
+    assert len(platform.process.state["calls"]) - before <= 50 + 4
 
 
-def test_a_listing_of_50_workers_takes_two_calls(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
-    plane.process.control("timing", initialized=3600.0)
+def test_a_listing_of_50_workers_takes_two_calls(platform: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+    platform.process.control("timing", initialized=3600.0)
     provider.launch(order(provider, 50))
-    before = len(plane.process.state["calls"])
+    before = len(platform.process.state["calls"])
     assert len(provider.workers()) == 50
-    assert len(plane.process.state["calls"]) - before == 2
+    assert len(platform.process.state["calls"]) - before == 2
 
 
 # -- failures --------------------------------------------------------------------------------------------------
@@ -386,59 +396,59 @@ def test_a_listing_of_50_workers_takes_two_calls(plane: CloudPipelinePlane, prov
 
 @pytest.mark.parametrize("kind", ("status", "reset"))
 def test_a_listing_is_repeated_after_a_temporary_fault(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider, kind: str
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider, kind: str
 ) -> None:
     (run_id,) = provider.launch(order(provider)).ids
-    plane.process.control("fault", call="* run/*", kind=kind, times=1)
+    platform.process.control("fault", call="* run/*", kind=kind, times=1)
     assert [worker.id for worker in provider.workers()] == [run_id]
 
 
 def test_an_error_in_the_answer_is_not_an_empty_listing(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
-    plane.process.control("fault", call="POST run/filter", kind="error", message="Access is denied")
+    platform.process.control("fault", call="POST run/filter", kind="error", message="Access is denied")
     with pytest.raises(Unreachable, match="Access is denied"):
         provider.workers()
 
 
 def test_a_launch_with_a_server_error_is_not_repeated_at_once(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
-    plane.process.control("fault", call="POST run", kind="status", times=1)
+    platform.process.control("fault", call="POST run", kind="status", times=1)
     with pytest.raises(Unreachable):
         provider.launch(order(provider))
-    assert plane.process.state["calls"].count("POST run") == 1
+    assert platform.process.state["calls"].count("POST run") == 1
 
 
-def test_a_slow_answer_is_awaited(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
-    plane.process.control("fault", call="POST run", kind="slow", seconds=0.3)
+def test_a_slow_answer_is_awaited(platform: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+    platform.process.control("fault", call="POST run", kind="slow", seconds=0.3)
     assert len(provider.launch(order(provider)).ids) == 1
 
 
 def test_an_expired_token_is_renewed_and_the_call_repeated(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
-    plane.process.control("expire")
+    platform.process.control("expire")
     assert provider.workers() == ()
-    assert provider.api.credential.token == plane.process.state["tokens"][-1]
+    assert provider.api.credential.token == platform.process.state["tokens"][-1]
 
 
 def test_a_renewal_that_gives_the_expired_token_again_is_an_error_that_names_the_variable(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provider.api, "_new_token", lambda: provider.api.credential.token)
-    plane.process.control("expire")
+    platform.process.control("expire")
     with pytest.raises(Unreachable, match="API_TOKEN"):
         provider.workers()
 
 
 def test_a_token_that_cannot_be_renewed_is_an_error_that_names_the_variable_and_hides_the_token(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider, caplog: pytest.LogCaptureFixture
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plane.process.control("withdraw")
+    platform.process.control("withdraw")
     with caplog.at_level(logging.DEBUG), pytest.raises(Unreachable, match="API_TOKEN") as caught:
         provider.workers()
-    assert plane.environment["API_TOKEN"] not in f"{caught.value} {caplog.text}"
+    assert platform.environment["API_TOKEN"] not in f"{caught.value} {caplog.text}"
 
 
 @pytest.mark.parametrize(
@@ -451,22 +461,22 @@ def test_a_token_that_cannot_be_renewed_is_an_error_that_names_the_variable_and_
     ),
 )
 def test_a_check_reports_wrong_settings_as_fatal_with_a_remedy(
-    plane: CloudPipelinePlane, given: dict[str, str], words: str
+    platform: CloudPipelinePlane, given: dict[str, str], words: str
 ) -> None:
-    fatal = [problem for problem in plane.connect(CELL, **given).check() if problem.fatal]
+    fatal = [problem for problem in platform.connect(CELL, **given).check() if problem.fatal]
     assert any(words in problem.what and problem.remedy for problem in fatal)
 
 
-def test_doctor_names_a_type_that_is_not_allowed_once(plane: CloudPipelinePlane) -> None:
+def test_doctor_names_a_type_that_is_not_allowed_once(platform: CloudPipelinePlane) -> None:
     given = {"CP_CAP_AUTOSCALE_PROVIDER": "cloud_pipeline", "CP_CAP_AUTOSCALE_TAG": CELL, "instance_size": "x9.large"}
-    invocation = Invocation({**plane.environment, **given})
+    invocation = Invocation({**platform.environment, **given})
     found = (*provider_findings(invocation), *type_findings(invocation))
     assert [finding.what for finding in found if "x9.large" in finding.found] == ["instance types"]
 
 
-def test_an_unreachable_platform_is_not_a_wrong_setting(plane: CloudPipelinePlane) -> None:
+def test_an_unreachable_platform_is_not_a_wrong_setting(platform: CloudPipelinePlane) -> None:
     with pytest.raises(Unreachable):
-        plane.connect(CELL, API="http://127.0.0.1:1/").check()
+        platform.connect(CELL, API="http://127.0.0.1:1/").check()
 
 
 # -- prices, defaults, log and tags -----------------------------------------------------------------------------------
@@ -485,37 +495,37 @@ def test_spot_has_its_own_price(provider: CloudPipelineProvider) -> None:
     assert prices == {PriceType.ON_DEMAND: 0.096, PriceType.SPOT: 0.048}
 
 
-def test_prices_are_requested_once(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+def test_prices_are_requested_once(platform: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
     provider.buckets()
-    before = len(plane.process.state["calls"])
+    before = len(platform.process.state["calls"])
     provider.buckets()
-    assert len(plane.process.state["calls"]) == before
+    assert len(platform.process.state["calls"]) == before
 
 
-def test_preferences_of_the_platform_are_defaults_of_settings(plane: CloudPipelinePlane) -> None:
-    assert platform_defaults("cloud_pipeline", plane.environment) == {
+def test_preferences_of_the_platform_are_defaults_of_settings(platform: CloudPipelinePlane) -> None:
+    assert platform_defaults("cloud_pipeline", platform.environment) == {
         "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "45",
         "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT": "1200",
     }
 
 
 def test_a_log_line_is_written_to_the_log_of_the_master_run(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     assert isinstance(provider, HasRunLog)
     provider.tell("pass 1: nothing waits")
-    (line,) = plane.process.state["master"]["log"]
+    (line,) = platform.process.state["master"]["log"]
     assert (line["taskName"], line["logText"]) == ("GridEngineAutoscaling-main", "pass 1: nothing waits")
 
 
 def test_tagging_the_master_run_keeps_its_other_tags(
-    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+    platform: CloudPipelinePlane, provider: CloudPipelineProvider
 ) -> None:
     provider.mark({"sge-autoscaler-cell": CELL})
-    assert plane.process.state["master"]["tags"] == {"project": "genomes", "sge-autoscaler-cell": CELL}
+    assert platform.process.state["master"]["tags"] == {"project": "genomes", "sge-autoscaler-cell": CELL}
 
 
-def test_an_existing_tag_is_not_written_again(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+def test_an_existing_tag_is_not_written_again(platform: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
     for _ in range(2):
         provider.mark({"sge-autoscaler-cell": CELL})
-    assert plane.process.state["calls"].count(f"POST run/{plane.environment['RUN_ID']}/tag") == 1
+    assert platform.process.state["calls"].count(f"POST run/{platform.environment['RUN_ID']}/tag") == 1

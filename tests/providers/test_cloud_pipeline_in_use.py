@@ -32,7 +32,7 @@ def process() -> Iterator[Process]:
 
 
 @pytest.fixture
-def plane(process: Process) -> Iterator[CloudPipelinePlane]:
+def platform(process: Process) -> Iterator[CloudPipelinePlane]:
     plane = CloudPipelinePlane(process)
     yield plane
     assert process.state["malformed"] == []
@@ -61,43 +61,43 @@ def tags(plane: CloudPipelinePlane, run: str) -> dict[str, str]:
 
 
 def test_master_static_and_additional_runs_are_tagged_while_jobs_run_and_a_while_longer(
-    plane: CloudPipelinePlane,
+    platform: CloudPipelinePlane,
 ) -> None:
-    provider = plane.connect("cell")
-    static, master = str(plane.process.control("static")), plane.environment["RUN_ID"]
+    provider = platform.connect("cell")
+    static, master = str(platform.process.control("static")), platform.environment["RUN_ID"]
     provider.mark({"mine": "kept"})
     use = InUse(provider, TIMEOUT, at_once)
     busy = [host(name, busy=True) for name in ("master", f"pipeline-{static}")]
     idle = [host(name, busy=False) for name in ("master", f"pipeline-{static}")]
     use.note(seen(*busy))
-    assert [tags(plane, run).get("SGE_IN_USE") for run in (master, static)] == ["true", "true"]
+    assert [tags(platform, run).get("SGE_IN_USE") for run in (master, static)] == ["true", "true"]
     use.note(seen(*idle, at=29))
-    assert tags(plane, static)["SGE_IN_USE"] == "true"
+    assert tags(platform, static)["SGE_IN_USE"] == "true"
     provider.mark({"by": "a person meanwhile"})
     use.note(seen(*idle, at=31))
-    assert "SGE_IN_USE" not in tags(plane, static)
-    assert tags(plane, master) == {"project": "genomes", "mine": "kept", "by": "a person meanwhile"}
+    assert "SGE_IN_USE" not in tags(platform, static)
+    assert tags(platform, master) == {"project": "genomes", "mine": "kept", "by": "a person meanwhile"}
 
 
-def test_after_a_stop_only_runs_where_jobs_run_keep_the_tag(plane: CloudPipelinePlane) -> None:
-    static, master = str(plane.process.control("static")), plane.environment["RUN_ID"]
-    use = InUse(plane.connect("cell"), TIMEOUT, at_once)
+def test_after_a_stop_only_runs_where_jobs_run_keep_the_tag(platform: CloudPipelinePlane) -> None:
+    static, master = str(platform.process.control("static")), platform.environment["RUN_ID"]
+    use = InUse(platform.connect("cell"), TIMEOUT, at_once)
     use.note(seen(host("master", busy=True), host(f"pipeline-{static}", busy=True)))
     use.note(seen(host("master", busy=False), host(f"pipeline-{static}", busy=True), at=1))
     use.released()
-    assert ["SGE_IN_USE" in tags(plane, run) for run in (master, static)] == [False, True]
+    assert ["SGE_IN_USE" in tags(platform, run) for run in (master, static)] == [False, True]
 
 
 def test_a_worker_that_leaves_keeps_no_tag_and_the_log_says_so(
-    plane: CloudPipelinePlane, caplog: pytest.LogCaptureFixture
+    platform: CloudPipelinePlane, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", "autoscaler.engine.in_use")
-    run = str(plane.process.control("static"))
-    use = InUse(plane.connect("cell"), TIMEOUT, at_once)
+    run = str(platform.process.control("static"))
+    use = InUse(platform.connect("cell"), TIMEOUT, at_once)
     use.note(seen(host("w1", busy=True), worker=run))
-    assert tags(plane, run)["SGE_IN_USE"] == "true"
+    assert tags(platform, run)["SGE_IN_USE"] == "true"
     use.note(seen(at=1))
-    assert "SGE_IN_USE" not in tags(plane, run)
+    assert "SGE_IN_USE" not in tags(platform, run)
     assert [record.message for record in caplog.records] == [
         "the run of w1 is tagged as in use",
         "the run of w1 is in use no longer: its tag is gone",
@@ -105,71 +105,71 @@ def test_a_worker_that_leaves_keeps_no_tag_and_the_log_says_so(
     assert {vars(record)["queue"] for record in caplog.records} == {"main.q"}, "in the log of its queue alone"
 
 
-def test_another_tag_that_is_set_at_the_same_time_is_not_lost(plane: CloudPipelinePlane) -> None:
-    provider, master = plane.connect("cell"), plane.environment["RUN_ID"]
+def test_another_tag_that_is_set_at_the_same_time_is_not_lost(platform: CloudPipelinePlane) -> None:
+    provider, master = platform.connect("cell"), platform.environment["RUN_ID"]
     provider.api.get = lambda *_, **__: pytest.fail("it needs no reading, after which others could write")  # type: ignore[method-assign]
     provider.show_use(Machine("master", None, is_master=True), in_use=True)
-    assert tags(plane, master) == {"project": "genomes", "SGE_IN_USE": "true"}
+    assert tags(platform, master) == {"project": "genomes", "SGE_IN_USE": "true"}
 
 
 def test_a_tag_that_somebody_sets_while_ours_is_taken_away_is_not_lost(
-    plane: CloudPipelinePlane, monkeypatch: pytest.MonkeyPatch
+    platform: CloudPipelinePlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between any two of our calls somebody else may write."""
-    provider, master = plane.connect("cell"), plane.environment["RUN_ID"]
+    provider, master = platform.connect("cell"), platform.environment["RUN_ID"]
     provider.show_use(Machine("master", None, is_master=True), in_use=True)
     call, others = provider.api._call, iter(range(100))
 
     def with_somebody_else(*args: Any, **options: Any) -> Any:
         answer = call(*args, **options)
-        plane.process.control("tag", id=int(master), tags={f"by-{next(others)}": "somebody"})
+        platform.process.control("tag", id=int(master), tags={f"by-{next(others)}": "somebody"})
         return answer
 
     monkeypatch.setattr(provider.api, "_call", with_somebody_else)
     provider.show_use(Machine("master", None, is_master=True), in_use=False)
     made = {f"by-{number}": "somebody" for number in range(next(others))}
     assert made
-    assert tags(plane, master) == {"project": "genomes", **made}
+    assert tags(platform, master) == {"project": "genomes", **made}
 
 
 def test_a_tag_that_somebody_sets_while_the_cell_is_marked_is_not_lost(
-    plane: CloudPipelinePlane, monkeypatch: pytest.MonkeyPatch
+    platform: CloudPipelinePlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provider, master = plane.connect("cell"), plane.environment["RUN_ID"]
+    provider, master = platform.connect("cell"), platform.environment["RUN_ID"]
     get = provider.api.get
 
     def then_somebody_else(*args: Any, **options: Any) -> Any:
         answer = get(*args, **options)
-        plane.process.control("tag", id=int(master), tags={"by": "somebody"})
+        platform.process.control("tag", id=int(master), tags={"by": "somebody"})
         return answer
 
     monkeypatch.setattr(provider.api, "get", then_somebody_else)
     provider.mark({"sge-autoscaler-cell": "cell"})
-    assert tags(plane, master) == {"project": "genomes", "by": "somebody", "sge-autoscaler-cell": "cell"}
+    assert tags(platform, master) == {"project": "genomes", "by": "somebody", "sge-autoscaler-cell": "cell"}
 
 
-def test_a_server_that_keeps_a_tag_without_a_value_gets_all_tags_without_it(plane: CloudPipelinePlane) -> None:
-    provider, master = plane.connect("cell"), plane.environment["RUN_ID"]
-    plane.process.control("set", keeps_null=True)
+def test_a_server_that_keeps_a_tag_without_a_value_gets_all_tags_without_it(platform: CloudPipelinePlane) -> None:
+    provider, master = platform.connect("cell"), platform.environment["RUN_ID"]
+    platform.process.control("set", keeps_null=True)
     for in_use in (True, False):
         provider.show_use(Machine("master", None, is_master=True), in_use=in_use)
-    assert tags(plane, master) == {"project": "genomes"}
+    assert tags(platform, master) == {"project": "genomes"}
 
 
-def test_a_new_process_takes_away_what_an_earlier_one_left(plane: CloudPipelinePlane) -> None:
-    provider, master = plane.connect("cell"), plane.environment["RUN_ID"]
+def test_a_new_process_takes_away_what_an_earlier_one_left(platform: CloudPipelinePlane) -> None:
+    provider, master = platform.connect("cell"), platform.environment["RUN_ID"]
     InUse(provider, TIMEOUT, at_once).note(seen(host("master", busy=True)))
     InUse(provider, TIMEOUT, at_once).note(seen(host("master", busy=False), at=5))
-    assert tags(plane, master) == {"project": "genomes"}
+    assert tags(platform, master) == {"project": "genomes"}
 
 
-def test_nothing_is_asked_again_while_nothing_changes(plane: CloudPipelinePlane) -> None:
-    use = InUse(plane.connect("cell"), TIMEOUT, at_once)
+def test_nothing_is_asked_again_while_nothing_changes(platform: CloudPipelinePlane) -> None:
+    use = InUse(platform.connect("cell"), TIMEOUT, at_once)
     use.note(seen(host("master", busy=True)))
-    before = len(plane.process.state["calls"])
+    before = len(platform.process.state["calls"])
     for second in range(1, 20):
         use.note(seen(host("master", busy=True), at=second))
-    assert len(plane.process.state["calls"]) == before
+    assert len(platform.process.state["calls"]) == before
 
 
 def test_a_platform_that_does_not_answer_is_asked_again_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -210,12 +210,12 @@ def test_the_platforms_preferences_replace_its_defaults() -> None:
     assert math.isinf(read_reservations(lambda _: None)[2].most)
 
 
-def test_types_are_smaller_only_where_the_run_says_so(plane: CloudPipelinePlane) -> None:
+def test_types_are_smaller_only_where_the_run_says_so(platform: CloudPipelinePlane) -> None:
     def memory(provider: CloudPipelineProvider) -> int:
         return next(each.type.memory for each in provider.buckets() if each.type.name == "m5.2xlarge")
 
-    assert memory(plane.connect("cell")) == 32 * GIB
-    assert memory(plane.connect("cell", CP_CAP_AUTOSCALE_NODE_MEM_RESERVATIONS="true")) == 28 * GIB
+    assert memory(platform.connect("cell")) == 32 * GIB
+    assert memory(platform.connect("cell", CP_CAP_AUTOSCALE_NODE_MEM_RESERVATIONS="true")) == 28 * GIB
 
 
 # -- workers of the platform's own autoscaler ------------------------------------------------------------------------
@@ -235,57 +235,65 @@ TAKES = {"CP_CAP_AUTOSCALE_CLOUD_PIPELINE_TAKE_OVER": "main.q=execute"}
 
 
 def test_they_are_taken_over_where_the_platforms_launcher_starts_us(
-    plane: CloudPipelinePlane, caplog: pytest.LogCaptureFixture
+    platform: CloudPipelinePlane, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = theirs(plane)
-    others = [theirs(plane, "other.q"), theirs(plane, SGE_AUTOSCALER_CELL="somebody"), theirs(plane, cluster_role="x")]
-    provider = plane.connect("cell", **TAKES)
+    run = theirs(platform)
+    others = [
+        theirs(platform, "other.q"),
+        theirs(platform, SGE_AUTOSCALER_CELL="somebody"),
+        theirs(platform, cluster_role="x"),
+    ]
+    provider = platform.connect("cell", **TAKES)
     with caplog.at_level("INFO"):
         found = [(one.id, one.node_array, one.taken_over) for one in (*provider.workers(), *provider.workers())]
     assert found == [(run, "execute", True)] * 2
     said = [record.message for record in caplog.records if "own autoscaler" in record.message]
     assert said == [f"run {run} (pipeline-{run}) of the platform's own autoscaler is a worker of execute from now on"]
     provider.terminate([run])
-    assert run not in plane.billable()
-    assert set(others) <= set(plane.billable())
+    assert run not in platform.billable()
+    assert set(others) <= set(platform.billable())
 
 
-def test_elsewhere_they_are_left_alone_and_reported(plane: CloudPipelinePlane) -> None:
-    run = theirs(plane)
-    provider = plane.connect("cell")
+def test_elsewhere_they_are_left_alone_and_reported(platform: CloudPipelinePlane) -> None:
+    run = theirs(platform)
+    provider = platform.connect("cell")
     assert provider.workers() == ()
     assert provider.handed_back() == {run}
     (problem,) = provider.check()
     assert not problem.fatal
     assert f"left alone: runs {run} of main.q" in problem.what
-    assert list(plane.connect("cell", **TAKES).check()) == []
+    assert list(platform.connect("cell", **TAKES).check()) == []
     with pytest.raises(Refused):
         provider.terminate([run])
 
 
-def test_those_of_a_queue_whose_process_is_away_are_not_handed_back(plane: CloudPipelinePlane) -> None:
-    theirs(plane, "other.q")
-    provider = plane.connect("cell", **TAKES)
+def test_those_of_a_queue_whose_process_is_away_are_not_handed_back(platform: CloudPipelinePlane) -> None:
+    theirs(platform, "other.q")
+    provider = platform.connect("cell", **TAKES)
     assert (provider.workers(), provider.handed_back()) == ((), frozenset())
 
 
 def test_a_worker_that_only_a_file_of_the_platforms_autoscaler_names_is_reported_and_left_alone(
-    plane: CloudPipelinePlane, tmp_path: Path
+    platform: CloudPipelinePlane, tmp_path: Path
 ) -> None:
-    marked, plain, ended = theirs(plane), str(plane.process.control("static")), str(plane.process.control("static"))
-    plane.process.control("end", id=int(ended), status="STOPPED")
+    marked, plain, ended = (
+        theirs(platform),
+        str(platform.process.control("static")),
+        str(platform.process.control("static")),
+    )
+    platform.process.control("end", id=int(ended), status="STOPPED")
     lines = "".join(f"pipeline-{run}|11/27/2026 10:00:00\n" for run in (marked, plain, ended, "99999"))
     (tmp_path / ".autoscaler.main.q.storage").write_text(lines + "no host\n|\n")
-    (tmp_path / ".autoscaler.main.q.static.storage").write_text(f"pipeline-{plane.process.control('static')}|x\n")
+    (tmp_path / ".autoscaler.main.q.static.storage").write_text(f"pipeline-{platform.process.control('static')}|x\n")
     os.mkfifo(tmp_path / ".autoscaler.x.q.storage")
 
     def written() -> dict[Path, tuple[int, int]]:
         return {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in tmp_path.iterdir()}
 
     before = written()
-    plane.launcher = {"TMP_DIR": str(tmp_path)}
-    (problem,) = plane.connect("cell", **TAKES).check()
+    platform.launcher = {"TMP_DIR": str(tmp_path)}
+    (problem,) = platform.connect("cell", **TAKES).check()
     assert not problem.fatal
     assert problem.what.startswith(f"run {plain} is in {tmp_path}/.autoscaler.main.q.storage")
     assert written() == before, "the files are only read"
-    assert plain in plane.billable()
+    assert plain in platform.billable()

@@ -96,7 +96,7 @@ class TestFake(ProviderContract):
 
 
 @pytest.fixture
-def plane() -> FakePlane:
+def fake_plane() -> FakePlane:
     return FakePlane()
 
 
@@ -110,66 +110,66 @@ def order(plane: FakePlane, *types: str, zone: str = "", count: int = 1) -> Laun
     return LaunchOrder(str(uuid.uuid4()), "order", CELL, "execute", buckets, count, "#!/bin/sh\n")
 
 
-def test_a_shortage_of_one_bucket_is_met_by_the_next(plane: FakePlane) -> None:
-    plane.cloud.faults = Faults(out_of_capacity={"m5.large/a"})
+def test_a_shortage_of_one_bucket_is_met_by_the_next(fake_plane: FakePlane) -> None:
+    fake_plane.cloud.faults = Faults(out_of_capacity={"m5.large/a"})
 
-    launched = plane.connect(CELL).launch(order(plane, zone="a"))
+    launched = fake_plane.connect(CELL).launch(order(fake_plane, zone="a"))
 
     assert (len(launched.ids), launched.shortfalls) == (1, ())
 
 
-def test_only_the_type_that_is_out_of_capacity_is_short(plane: FakePlane) -> None:
-    plane.cloud.faults = Faults(out_of_capacity={"m5.large"})
-    provider = plane.connect(CELL)
+def test_only_the_type_that_is_out_of_capacity_is_short(fake_plane: FakePlane) -> None:
+    fake_plane.cloud.faults = Faults(out_of_capacity={"m5.large"})
+    provider = fake_plane.connect(CELL)
 
-    (error,) = [error for _, error in provider.launch(order(plane)).shortfalls]
+    (error,) = [error for _, error in provider.launch(order(fake_plane)).shortfalls]
 
     assert isinstance(error, OutOfCapacity)
-    assert len(provider.launch(order(plane, "m5.xlarge")).ids) == 1
+    assert len(provider.launch(order(fake_plane, "m5.xlarge")).ids) == 1
 
 
-def test_a_killed_machine_is_listed_as_terminated_with_its_message(plane: FakePlane) -> None:
-    provider = plane.connect(CELL)
-    (worker_id,) = provider.launch(order(plane)).ids
+def test_a_killed_machine_is_listed_as_terminated_with_its_message(fake_plane: FakePlane) -> None:
+    provider = fake_plane.connect(CELL)
+    (worker_id,) = provider.launch(order(fake_plane)).ids
 
-    plane.cloud.kill(worker_id, "host failure")
+    fake_plane.cloud.kill(worker_id, "host failure")
 
     (worker,) = provider.workers()
     assert (worker.state, worker.message) == (MachineState.TERMINATED, "host failure")
 
 
-def test_a_terminated_machine_leaves_the_listing_after_a_while(plane: FakePlane) -> None:
-    provider = plane.connect(CELL)
-    provider.terminate(provider.launch(order(plane)).ids)
+def test_a_terminated_machine_leaves_the_listing_after_a_while(fake_plane: FakePlane) -> None:
+    provider = fake_plane.connect(CELL)
+    provider.terminate(provider.launch(order(fake_plane)).ids)
 
-    plane.clock.sleep(601)
+    fake_plane.clock.sleep(601)
 
     assert provider.workers() == []
 
 
-def test_a_slow_answer_advances_the_simulated_clock(plane: FakePlane) -> None:
-    plane.cloud.faults = Faults(answer_delay=7)
-    before = plane.clock.now
+def test_a_slow_answer_advances_the_simulated_clock(fake_plane: FakePlane) -> None:
+    fake_plane.cloud.faults = Faults(answer_delay=7)
+    before = fake_plane.clock.now
 
-    plane.connect(CELL).workers()
+    fake_plane.connect(CELL).workers()
 
-    assert plane.clock.now == before + 7
+    assert fake_plane.clock.now == before + 7
 
 
-def test_a_lost_answer_can_be_a_crash(plane: FakePlane) -> None:
+def test_a_lost_answer_can_be_a_crash(fake_plane: FakePlane) -> None:
     class Crashed(BaseException):
         pass
 
-    plane.cloud.faults = Faults(lost_answers=1, crash=Crashed)
+    fake_plane.cloud.faults = Faults(lost_answers=1, crash=Crashed)
     with pytest.raises(Crashed):
-        plane.connect(CELL).launch(order(plane))
+        fake_plane.connect(CELL).launch(order(fake_plane))
 
-    assert len(plane.connect(CELL).workers()) == 1
+    assert len(fake_plane.connect(CELL).workers()) == 1
 
 
-def test_a_counted_fault_ends_after_its_count(plane: FakePlane) -> None:
-    plane.cloud.faults = Faults(unreachable=1)
-    provider = plane.connect(CELL)
+def test_a_counted_fault_ends_after_its_count(fake_plane: FakePlane) -> None:
+    fake_plane.cloud.faults = Faults(unreachable=1)
+    provider = fake_plane.connect(CELL)
     with pytest.raises(Unreachable):
         provider.workers()
 

@@ -153,7 +153,7 @@ class TestLocal(ProviderContract):
 
 
 @pytest.fixture
-def plane(tmp_path: Path) -> LocalPlane:
+def local_plane(tmp_path: Path) -> LocalPlane:
     return LocalPlane(tmp_path)
 
 
@@ -171,18 +171,18 @@ def state(provider: Provider) -> MachineState:
     return only(provider).state
 
 
-def test_a_machine_runs_once_its_boot_delay_has_passed(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL)
+def test_a_machine_runs_once_its_boot_delay_has_passed(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL)
     provider.launch(order())
-    plane.clock.now += 19
+    local_plane.clock.now += 19
     before = state(provider)
-    plane.clock.now += 1
+    local_plane.clock.now += 1
 
     assert (before, state(provider)) == (MachineState.PENDING, MachineState.RUNNING)
 
 
-def test_a_machine_has_size_and_price_of_its_type_in_the_catalogue(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL)
+def test_a_machine_has_size_and_price_of_its_type_in_the_catalogue(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL)
     provider.launch(order(name="r5.2xlarge"))
 
     worker = only(provider)
@@ -190,39 +190,39 @@ def test_a_machine_has_size_and_price_of_its_type_in_the_catalogue(plane: LocalP
     assert (worker.type.vcpus, worker.type.memory, worker.price_per_hour) == (8, 64 * 1024**3, 0.504)
 
 
-def test_the_boot_script_is_that_of_the_order(plane: LocalPlane) -> None:
-    (worker_id,) = plane.connect(CELL).launch(order()).ids
+def test_the_boot_script_is_that_of_the_order(local_plane: LocalPlane) -> None:
+    (worker_id,) = local_plane.connect(CELL).launch(order()).ids
 
-    assert (plane.directory / "machines" / worker_id / "boot.sh").read_text() == "#!/bin/sh\nstart-execd\n"
+    assert (local_plane.directory / "machines" / worker_id / "boot.sh").read_text() == "#!/bin/sh\nstart-execd\n"
 
 
 def test_no_variable_of_our_environment_is_passed_to_a_machine(
-    plane: LocalPlane, monkeypatch: pytest.MonkeyPatch
+    local_plane: LocalPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_TOKEN", "secret")
-    plane.connect(CELL).launch(order())
+    local_plane.connect(CELL).launch(order())
 
-    ((_, env),) = plane.hosts.boots.values()
+    ((_, env),) = local_plane.hosts.boots.values()
 
     assert set(env) == {"PATH", "HOME", "LANG", "WORKER_ID", "WORKER_TYPE"}
 
 
-def test_a_machine_that_died_is_listed_as_terminated(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL)
+def test_a_machine_that_died_is_listed_as_terminated(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL)
     provider.launch(order())
-    plane.hosts.living.clear()
+    local_plane.hosts.living.clear()
 
     worker = only(provider)
 
     assert (worker.state, worker.message) == (MachineState.TERMINATED, "ended by itself; it printed last: booted")
 
 
-def test_a_machine_that_shut_itself_down_is_released(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL)
+def test_a_machine_that_shut_itself_down_is_released(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
     worker = only(provider)
     provider.notices.release(worker_id)
-    plane.hosts.end(worker.name or "")
+    local_plane.hosts.end(worker.name or "")
     worker = only(provider)
     assert (worker.state, worker.ending, worker.message) == (
         MachineState.TERMINATED,
@@ -231,24 +231,24 @@ def test_a_machine_that_shut_itself_down_is_released(plane: LocalPlane) -> None:
     )
 
 
-def test_a_later_host_of_the_same_name_is_another_machine(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL)
+def test_a_later_host_of_the_same_name_is_another_machine(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL)
     provider.launch(order())
     name = only(provider).name or ""
-    plane.hosts.living[name] += 1
+    local_plane.hosts.living[name] += 1
 
     assert state(provider) is MachineState.TERMINATED
 
 
-def test_terminating_a_machine_never_ends_a_later_host_of_its_name(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL)
+def test_terminating_a_machine_never_ends_a_later_host_of_its_name(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
     name = only(provider).name or ""
-    plane.hosts.living[name] += 1
+    local_plane.hosts.living[name] += 1
 
     provider.terminate([worker_id])
 
-    assert name in plane.hosts.living
+    assert name in local_plane.hosts.living
 
 
 def test_a_name_is_reused_only_when_no_other_is_free(tmp_path: Path) -> None:
@@ -263,15 +263,15 @@ def test_a_name_is_reused_only_when_no_other_is_free(tmp_path: Path) -> None:
     assert names == ["ip-10-1-0-2", "ip-10-1-0-3", "ip-10-1-0-2"]
 
 
-def test_without_a_free_address_it_is_out_of_capacity(plane: LocalPlane) -> None:
-    launched = plane.connect(CELL).launch(order(count=9))
+def test_without_a_free_address_it_is_out_of_capacity(local_plane: LocalPlane) -> None:
+    launched = local_plane.connect(CELL).launch(order(count=9))
 
     assert len(launched.ids) == 8
     assert [type(error) for _, error in launched.shortfalls] == [OutOfCapacity]
 
 
-def test_the_quota_counts_living_machines_only(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL, max_machines=1)
+def test_the_quota_counts_living_machines_only(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL, max_machines=1)
     first = provider.launch(order("1-0"))
     full = provider.launch(order("2-0"))
     provider.terminate(first.ids)
@@ -280,82 +280,84 @@ def test_the_quota_counts_living_machines_only(plane: LocalPlane) -> None:
     assert len(provider.launch(order("3-0")).ids) == 1
 
 
-def test_a_type_out_of_capacity_leaves_the_others(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL, out_of_capacity=("m5.large",))
+def test_a_type_out_of_capacity_leaves_the_others(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL, out_of_capacity=("m5.large",))
 
     assert provider.launch(order("1-0")).ids == ()
     assert len(provider.launch(order("2-0", name="m5.xlarge")).ids) == 1
 
 
 @pytest.mark.parametrize(("failing", "broken"), ((("m5.large",), [1, 2, 3]), (("2",), [2]), (("c5.large",), [])))
-def test_the_boots_named_by_the_setting_fail(plane: LocalPlane, failing: tuple[str, ...], broken: list[int]) -> None:
-    provider = plane.connect(CELL, failing_boots=failing)
+def test_the_boots_named_by_the_setting_fail(
+    local_plane: LocalPlane, failing: tuple[str, ...], broken: list[int]
+) -> None:
+    provider = local_plane.connect(CELL, failing_boots=failing)
     ids = provider.launch(order(count=3)).ids
 
-    scripts = [(plane.directory / "machines" / worker_id / "boot.sh").read_text() for worker_id in ids]
+    scripts = [(local_plane.directory / "machines" / worker_id / "boot.sh").read_text() for worker_id in ids]
 
     assert [number for number, script in enumerate(scripts, 1) if "boot failed" in script] == broken
 
 
-def test_a_machine_dies_after_the_set_time(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL, sudden_death=100)
+def test_a_machine_dies_after_the_set_time(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL, sudden_death=100)
     provider.launch(order())
-    plane.clock.now += 119
+    local_plane.clock.now += 119
     before = state(provider)
-    plane.clock.now += 1
+    local_plane.clock.now += 1
 
-    assert (before, state(provider), plane.billable()) == (MachineState.RUNNING, MachineState.TERMINATED, [])
+    assert (before, state(provider), local_plane.billable()) == (MachineState.RUNNING, MachineState.TERMINATED, [])
 
 
-def test_a_lagging_listing_shows_an_end_late(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL, listing_lag=60)
+def test_a_lagging_listing_shows_an_end_late(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL, listing_lag=60)
     (worker_id,) = provider.launch(order()).ids
-    plane.clock.now += 100
+    local_plane.clock.now += 100
     provider.terminate([worker_id])
 
-    before, plane.clock.now = state(provider), plane.clock.now + 60
+    before, local_plane.clock.now = state(provider), local_plane.clock.now + 60
 
     assert (before, state(provider)) == (MachineState.RUNNING, MachineState.TERMINATED)
 
 
-def test_a_launch_killed_before_the_host_started_is_completed_by_the_same_token(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL)
+def test_a_launch_killed_before_the_host_started_is_completed_by_the_same_token(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
-    forget_birth(plane, worker_id)
-    plane.hosts.living.clear()
+    forget_birth(local_plane, worker_id)
+    local_plane.hosts.living.clear()
 
     assert provider.launch(order()).ids == (worker_id,)
-    assert len(plane.hosts.living) == 1
+    assert len(local_plane.hosts.living) == 1
 
 
-def test_a_launch_killed_while_the_host_started_is_completed_by_the_same_token(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL)
+def test_a_launch_killed_while_the_host_started_is_completed_by_the_same_token(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
-    forget_birth(plane, worker_id)
-    (plane.directory / "machines" / worker_id / "console.log").unlink()
+    forget_birth(local_plane, worker_id)
+    (local_plane.directory / "machines" / worker_id / "console.log").unlink()
     before = list(provider.workers())
 
     assert (before, provider.launch(order()).ids) == ([], (worker_id,))
-    assert list(plane.hosts.living.values()) == [2]
+    assert list(local_plane.hosts.living.values()) == [2]
 
 
-def test_a_launch_killed_while_the_host_started_leaves_none_if_not_repeated(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL)
+def test_a_launch_killed_while_the_host_started_leaves_none_if_not_repeated(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
-    forget_birth(plane, worker_id)
-    (plane.directory / "machines" / worker_id / "console.log").unlink()
-    plane.clock.now += 60
+    forget_birth(local_plane, worker_id)
+    (local_plane.directory / "machines" / worker_id / "console.log").unlink()
+    local_plane.clock.now += 60
 
-    assert (state(provider), plane.billable()) == (MachineState.TERMINATED, [])
+    assert (state(provider), local_plane.billable()) == (MachineState.TERMINATED, [])
 
 
-def test_a_launch_killed_before_the_host_started_is_terminated_if_not_repeated(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL)
+def test_a_launch_killed_before_the_host_started_is_terminated_if_not_repeated(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
-    forget_birth(plane, worker_id)
-    plane.hosts.living.clear()
-    (plane.directory / "machines" / worker_id / "console.log").unlink()
-    before, plane.clock.now = list(provider.workers()), plane.clock.now + 60
+    forget_birth(local_plane, worker_id)
+    local_plane.hosts.living.clear()
+    (local_plane.directory / "machines" / worker_id / "console.log").unlink()
+    before, local_plane.clock.now = list(provider.workers()), local_plane.clock.now + 60
 
     assert (before, state(provider)) == ([], MachineState.TERMINATED)
 
@@ -365,19 +367,19 @@ def forget_birth(plane: LocalPlane, worker_id: str) -> None:
     record.write_text(json.dumps({**json.loads(record.read_text()), "born": None}))
 
 
-def test_a_host_that_does_not_start_is_a_shortfall_and_costs_nothing(plane: LocalPlane) -> None:
-    plane.hosts.failures = 1
-    provider = plane.connect(CELL)
+def test_a_host_that_does_not_start_is_a_shortfall_and_costs_nothing(local_plane: LocalPlane) -> None:
+    local_plane.hosts.failures = 1
+    provider = local_plane.connect(CELL)
 
     launched = provider.launch(order())
 
     assert (launched.ids, [type(error) for _, error in launched.shortfalls]) == ((), [OutOfCapacity])
-    assert plane.billable() == []
+    assert local_plane.billable() == []
 
 
-def test_a_host_that_did_not_start_is_retried_by_the_same_token(plane: LocalPlane) -> None:
-    plane.hosts.failures = 1
-    provider = plane.connect(CELL)
+def test_a_host_that_did_not_start_is_retried_by_the_same_token(local_plane: LocalPlane) -> None:
+    local_plane.hosts.failures = 1
+    provider = local_plane.connect(CELL)
     provider.launch(order())
 
     (worker_id,) = provider.launch(order()).ids
@@ -385,36 +387,36 @@ def test_a_host_that_did_not_start_is_retried_by_the_same_token(plane: LocalPlan
     assert [worker.id for worker in provider.workers() if worker.exists] == [worker_id]
 
 
-def test_a_type_that_is_not_in_the_catalogue_is_refused(plane: LocalPlane, tmp_path: Path) -> None:
+def test_a_type_that_is_not_in_the_catalogue_is_refused(local_plane: LocalPlane, tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text("[types]\nbigmem = { vcpus = 2, memory_gib = 64 }\n")
     bucket = load_catalog(own).buckets()[-1]
 
     with pytest.raises(Refused, match="no instance type bigmem"):
-        plane.connect(CELL).launch(LaunchOrder("1-0", "1", CELL, "execute", (bucket,), 1, ""))
+        local_plane.connect(CELL).launch(LaunchOrder("1-0", "1", CELL, "execute", (bucket,), 1, ""))
 
 
-def test_records_of_terminated_machines_are_removed_after_a_while(plane: LocalPlane) -> None:
-    provider = plane.connect(CELL, keep_records=3600)
+def test_records_of_terminated_machines_are_removed_after_a_while(local_plane: LocalPlane) -> None:
+    provider = local_plane.connect(CELL, keep_records=3600)
     first = provider.launch(order("1-0"))
     provider.terminate(first.ids)
-    plane.clock.now += 3601
+    local_plane.clock.now += 3601
 
     second = provider.launch(order("2-0"))
 
-    assert [path.name for path in (plane.directory / "machines").glob("i-*")] == list(second.ids)
+    assert [path.name for path in (local_plane.directory / "machines").glob("i-*")] == list(second.ids)
 
 
-def test_a_console_is_shown_to_its_own_cell_only(plane: LocalPlane) -> None:
-    (worker_id,) = plane.connect(CELL).launch(order()).ids
+def test_a_console_is_shown_to_its_own_cell_only(local_plane: LocalPlane) -> None:
+    (worker_id,) = local_plane.connect(CELL).launch(order()).ids
 
-    assert plane.connect(CELL).console(worker_id) == "booted\n"
-    assert plane.connect(OTHER_CELL).console(worker_id) == ""
+    assert local_plane.connect(CELL).console(worker_id) == "booted\n"
+    assert local_plane.connect(OTHER_CELL).console(worker_id) == ""
 
 
 @pytest.mark.parametrize("worker_id", ("../other", "", ".lock", "..", "a/b"))
-def test_a_worker_id_is_never_used_as_a_path(plane: LocalPlane, worker_id: str) -> None:
-    provider = plane.connect(CELL)
+def test_a_worker_id_is_never_used_as_a_path(local_plane: LocalPlane, worker_id: str) -> None:
+    provider = local_plane.connect(CELL)
     provider.launch(order())
 
     provider.terminate([worker_id])
@@ -423,15 +425,15 @@ def test_a_worker_id_is_never_used_as_a_path(plane: LocalPlane, worker_id: str) 
 
 
 def test_a_host_that_cannot_be_ended_raises_unreachable_and_stays_listed(
-    plane: LocalPlane, monkeypatch: pytest.MonkeyPatch
+    local_plane: LocalPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provider = plane.connect(CELL)
+    provider = local_plane.connect(CELL)
     launched = provider.launch(order())
 
     def stays(_: str) -> None:
         raise NamespaceError("did not end")
 
-    monkeypatch.setattr(plane.hosts, "end", stays)
+    monkeypatch.setattr(local_plane.hosts, "end", stays)
     with pytest.raises(Unreachable, match="did not end"):
         provider.terminate(launched.ids)
 
@@ -439,24 +441,24 @@ def test_a_host_that_cannot_be_ended_raises_unreachable_and_stays_listed(
 
 
 def test_a_machine_that_cannot_be_inspected_fails_the_listing(
-    plane: LocalPlane, monkeypatch: pytest.MonkeyPatch
+    local_plane: LocalPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provider = plane.connect(CELL, sudden_death=0)
+    provider = local_plane.connect(CELL, sudden_death=0)
     provider.launch(order())
-    plane.clock.now += 30
+    local_plane.clock.now += 30
 
     def stays(_: str) -> None:
         raise NamespaceError("did not end")
 
-    monkeypatch.setattr(plane.hosts, "end", stays)
+    monkeypatch.setattr(local_plane.hosts, "end", stays)
     with pytest.raises(Unreachable, match="did not end"):
         provider.workers()
 
 
-def test_a_check_reports_that_no_host_can_be_started(plane: LocalPlane) -> None:
-    plane.hosts.broken = "namespaces need root"
+def test_a_check_reports_that_no_host_can_be_started(local_plane: LocalPlane) -> None:
+    local_plane.hosts.broken = "namespaces need root"
 
-    (problem,) = plane.connect(CELL).check()
+    (problem,) = local_plane.connect(CELL).check()
 
     assert (problem.what, problem.fatal) == ("namespaces need root", True)
 
@@ -479,10 +481,10 @@ def test_the_settings_are_read_from_their_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("step", ("create", "start", "save"))
 @pytest.mark.parametrize("number", (1, 2))
 def test_a_launch_killed_at_any_step_and_repeated_never_gives_more_machines_than_ordered(
-    plane: LocalPlane, monkeypatch: pytest.MonkeyPatch, step: str, moment: str, number: int
+    local_plane: LocalPlane, monkeypatch: pytest.MonkeyPatch, step: str, moment: str, number: int
 ) -> None:
-    provider = plane.connect(CELL)
-    owner: Any = plane.hosts if step == "start" else Records
+    provider = local_plane.connect(CELL)
+    owner: Any = local_plane.hosts if step == "start" else Records
     real, calls = getattr(owner, step), []
 
     def killed(*arguments: Any) -> Any:
@@ -498,13 +500,13 @@ def test_a_launch_killed_at_any_step_and_repeated_never_gives_more_machines_than
         patched.setattr(owner, step, killed)
         with pytest.raises(LostAnswer):
             provider.launch(order(count=2))
-    restarted = plane.connect(CELL)
+    restarted = local_plane.connect(CELL)
 
     launched = restarted.launch(order(count=2))
 
     assert 1 <= len(launched.ids) <= 2
     assert {worker.id for worker in restarted.workers() if worker.exists} == set(launched.ids)
-    assert len(plane.billable()) == len(launched.ids)
+    assert len(local_plane.billable()) == len(launched.ids)
 
 
 def test_an_interruption_notice_is_reported_until_it_is_withdrawn(tmp_path: Path) -> None:
@@ -533,17 +535,19 @@ def test_a_machine_that_shut_itself_down_is_recorded_as_released(tmp_path: Path)
     assert (before, notices.released("i-1")) == (False, True)
 
 
-def test_a_machine_that_cannot_be_ended_keeps_no_other(plane: LocalPlane, monkeypatch: pytest.MonkeyPatch) -> None:
-    provider, end = plane.connect(CELL), plane.hosts.end
+def test_a_machine_that_cannot_be_ended_keeps_no_other(
+    local_plane: LocalPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider, end = local_plane.connect(CELL), local_plane.hosts.end
     ids = provider.launch(order(count=3)).ids
-    first = next(iter(plane.hosts.living))
+    first = next(iter(local_plane.hosts.living))
 
     def refusing(name: str) -> None:
         if name == first:
             raise NamespaceError("busy")
         end(name)
 
-    monkeypatch.setattr(plane.hosts, "end", refusing)
+    monkeypatch.setattr(local_plane.hosts, "end", refusing)
     with pytest.raises(Unreachable) as caught:
         provider.terminate(ids)
-    assert (len(caught.value.ids), list(plane.hosts.living)) == (1, [first])
+    assert (len(caught.value.ids), list(local_plane.hosts.living)) == (1, [first])

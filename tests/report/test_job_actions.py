@@ -30,7 +30,7 @@ WHY = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
 
 
 @pytest.fixture
-def store() -> Store:
+def job_12_store() -> Store:
     """A store in which job 12 was held and then deleted."""
     store = Store.open(None)
     made = plan(Hold(("12", "14"), WHY), Kill(("12",), WHY), job_categories=(waiting(1, reason=WHY),))
@@ -40,8 +40,8 @@ def store() -> Store:
     return store
 
 
-def test_a_deleted_job_is_explained_by_its_actions(store: Store) -> None:
-    explained = explain_past(12, Past(store.history.explanation(12)), store.journal.outcomes_of_job(12))
+def test_a_deleted_job_is_explained_by_its_actions(job_12_store: Store) -> None:
+    explained = explain_past(12, Past(job_12_store.history.explanation(12)), job_12_store.journal.outcomes_of_job(12))
     assert explained is not None
     assert ([(act["kind"], act["result"], act["reason"]["code"]) for act in explained["done"]], explained["state"]) == (
         [("kill", "done", "UNKNOWN_PE"), ("hold", "done", "UNKNOWN_PE")],
@@ -49,21 +49,23 @@ def test_a_deleted_job_is_explained_by_its_actions(store: Store) -> None:
     )
 
 
-def test_the_lines_of_a_deleted_job_show_its_actions(store: Store) -> None:
-    explained = explain_past(12, Past(store.history.explanation(12)), store.journal.outcomes_of_job(12))
+def test_the_lines_of_a_deleted_job_show_its_actions(job_12_store: Store) -> None:
+    explained = explain_past(12, Past(job_12_store.history.explanation(12)), job_12_store.journal.outcomes_of_job(12))
     assert explained is not None
     lines = list(job_lines(explained))
     assert any(line.startswith("kill at ") and line.endswith(": done:") for line in lines)
 
 
-def test_a_job_never_seen_waiting_is_explained_by_its_actions(store: Store) -> None:
-    explained = explain_past(14, Past(), store.journal.outcomes_of_job(14))
+def test_a_job_never_seen_waiting_is_explained_by_its_actions(job_12_store: Store) -> None:
+    explained = explain_past(14, Past(), job_12_store.journal.outcomes_of_job(14))
     assert explained is not None
     assert ([act["kind"] for act in explained["done"]], explained["waiting"]) == (["hold"], [])
 
 
-def test_an_unknown_job_is_not_explained(store: Store) -> None:
-    assert explain_past(99, Past(store.history.explanation(99)), store.journal.outcomes_of_job(99)) is None
+def test_an_unknown_job_is_not_explained(job_12_store: Store) -> None:
+    assert (
+        explain_past(99, Past(job_12_store.history.explanation(99)), job_12_store.journal.outcomes_of_job(99)) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,8 +107,8 @@ def test_explain_worker_formats_times_and_durations() -> None:
 ENDED = JobEnd("main.q", "w1", 0, 1_795_252_000.0, 1_795_252_300.0, 1_795_252_360.0, failed=0, exit_status=3, slots=2)
 
 
-def test_an_ended_job_is_explained_from_waiting_to_end(store: Store) -> None:
-    explained = explain_past(12, Past(store.history.explanation(12), (), (ENDED,)), ())
+def test_an_ended_job_is_explained_from_waiting_to_end(job_12_store: Store) -> None:
+    explained = explain_past(12, Past(job_12_store.history.explanation(12), (), (ENDED,)), ())
     assert explained is not None
     lines = list(job_lines(explained))
     assert any(
@@ -118,8 +120,8 @@ def test_an_ended_job_is_explained_from_waiting_to_end(store: Store) -> None:
     ]
 
 
-def test_an_ended_job_waited_from_its_submission_to_its_start(store: Store) -> None:
-    explained = explain_past(12, Past(store.history.explanation(12), (), (ENDED,)), ())
+def test_an_ended_job_waited_from_its_submission_to_its_start(job_12_store: Store) -> None:
+    explained = explain_past(12, Past(job_12_store.history.explanation(12), (), (ENDED,)), ())
     assert explained is not None
     assert explained["waiting"][0]["waited_s"] == 300.0
 

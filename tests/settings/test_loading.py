@@ -17,18 +17,18 @@ def the_error(environ: dict[str, str], file: Path | None = None, *, strict: bool
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def settings_file(tmp_path: Path) -> Path:
     return tmp_path / "settings.toml"
 
 
-def test_the_environment_wins_over_the_file(file: Path) -> None:
-    file.write_text("CP_CAP_AUTOSCALE_WORKERS = 5\nCP_CAP_AUTOSCALE_HYBRID = true\n")
+def test_the_environment_wins_over_the_file(settings_file: Path) -> None:
+    settings_file.write_text("CP_CAP_AUTOSCALE_WORKERS = 5\nCP_CAP_AUTOSCALE_HYBRID = true\n")
 
-    settings = load_settings({"CP_CAP_AUTOSCALE_WORKERS": "7", "CP_CAP_AUTOSCALE_CONFIG": str(file)})
+    settings = load_settings({"CP_CAP_AUTOSCALE_WORKERS": "7", "CP_CAP_AUTOSCALE_CONFIG": str(settings_file)})
 
     assert (settings.queues[""].workers, settings.queues[""].hybrid) == (7, True)
     assert settings.origins["CP_CAP_AUTOSCALE_WORKERS"].source == "environment"
-    assert settings.origins["CP_CAP_AUTOSCALE_HYBRID"].source == f"file {file}"
+    assert settings.origins["CP_CAP_AUTOSCALE_HYBRID"].source == f"file {settings_file}"
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,10 @@ def test_an_unset_switch_is_not_an_explicit_false() -> None:
     assert load_settings({}).process.autoscale is None
 
 
-def test_an_unknown_key_in_the_file_is_an_error_with_a_suggestion(file: Path) -> None:
-    file.write_text("CP_CAP_AUTOSCALE_WORKRES = 5\n")
+def test_an_unknown_key_in_the_file_is_an_error_with_a_suggestion(settings_file: Path) -> None:
+    settings_file.write_text("CP_CAP_AUTOSCALE_WORKRES = 5\n")
 
-    assert "did you mean CP_CAP_AUTOSCALE_WORKERS?" in the_error({}, file)
+    assert "did you mean CP_CAP_AUTOSCALE_WORKERS?" in the_error({}, settings_file)
 
 
 def test_an_unknown_variable_is_one_warning_in_run_and_an_error_in_config_check() -> None:
@@ -121,10 +121,10 @@ def test_a_setting_without_effect_is_a_warning() -> None:
     assert warnings[0].startswith("CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT is known but has no effect")
 
 
-def test_a_secret_in_the_file_must_be_a_reference(file: Path) -> None:
-    file.write_text('CP_CAP_AUTOSCALE_CLOUD_TOKEN = "abc"\n')
+def test_a_secret_in_the_file_must_be_a_reference(settings_file: Path) -> None:
+    settings_file.write_text('CP_CAP_AUTOSCALE_CLOUD_TOKEN = "abc"\n')
 
-    assert "write env:NAME or file:PATH" in the_error({}, file)
+    assert "write env:NAME or file:PATH" in the_error({}, settings_file)
 
 
 def test_a_floor_above_the_maximum_of_workers_is_an_error() -> None:
@@ -184,10 +184,10 @@ def test_the_platform_provides_values_that_nobody_set_in_every_queue() -> None:
     assert settings.origins["CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT_1"].source == "platform"
 
 
-def test_a_file_overrides_the_platform(file: Path) -> None:
-    file.write_text("CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT = 9\n")
+def test_a_file_overrides_the_platform(settings_file: Path) -> None:
+    settings_file.write_text("CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT = 9\n")
 
-    settings = load_settings({}, file, platform={"CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "45"})
+    settings = load_settings({}, settings_file, platform={"CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "45"})
 
     assert settings.queues[""].scale_up_timeout == 9
 

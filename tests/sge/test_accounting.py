@@ -16,7 +16,7 @@ def a_line(job: int, failed: int = 1, host: str = "w1", owner: str = "ann") -> s
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def accounting(tmp_path: Path) -> Path:
     file = tmp_path / "accounting"
     file.write_text("# Version: 8.1.9\n")
     return file
@@ -63,27 +63,27 @@ def test_lines_that_are_not_records_are_skipped(text: str) -> None:
     assert read_starts(text.encode("latin-1")) == ()
 
 
-def test_records_written_before_the_first_reading_are_skipped(file: Path) -> None:
-    append(file, a_line(1))
-    offset, first = read_on(file, None)
-    append(file, a_line(2))
-    assert (first, jobs(read_on(file, offset)[1])) == ((), [2])
+def test_records_written_before_the_first_reading_are_skipped(accounting: Path) -> None:
+    append(accounting, a_line(1))
+    offset, first = read_on(accounting, None)
+    append(accounting, a_line(2))
+    assert (first, jobs(read_on(accounting, offset)[1])) == ((), [2])
 
 
-def test_nothing_is_read_twice(file: Path) -> None:
-    offset, _ = read_on(file, 0)
-    append(file, a_line(1))
-    offset, one = read_on(file, offset)
-    append(file, a_line(2))
-    assert (jobs(one), jobs(read_on(file, offset)[1])) == ([1], [2])
+def test_nothing_is_read_twice(accounting: Path) -> None:
+    offset, _ = read_on(accounting, 0)
+    append(accounting, a_line(1))
+    offset, one = read_on(accounting, offset)
+    append(accounting, a_line(2))
+    assert (jobs(one), jobs(read_on(accounting, offset)[1])) == ([1], [2])
 
 
-def test_a_line_that_is_still_being_written_is_read_when_it_is_whole(file: Path) -> None:
+def test_a_line_that_is_still_being_written_is_read_when_it_is_whole(accounting: Path) -> None:
     line = a_line(1)
-    append(file, line[:-20])
-    offset, cut = read_on(file, 0)
-    append(file, line[-20:])
-    assert (cut, jobs(read_on(file, offset)[1])) == ((), [1])
+    append(accounting, line[:-20])
+    offset, cut = read_on(accounting, 0)
+    append(accounting, line[-20:])
+    assert (cut, jobs(read_on(accounting, offset)[1])) == ((), [1])
 
 
 def test_a_file_that_appears_later_is_read_from_its_beginning(tmp_path: Path) -> None:
@@ -93,54 +93,54 @@ def test_a_file_that_appears_later_is_read_from_its_beginning(tmp_path: Path) ->
     assert (nothing, jobs(read_on(file, offset)[1])) == ((), [1])
 
 
-def test_a_file_that_is_missing_for_a_moment_is_not_read_again(file: Path) -> None:
-    append(file, a_line(1))
-    offset, _ = read_on(file, 0)
-    file.rename(file.with_suffix(".away"))
-    offset, _ = read_on(file, offset)
-    file.with_suffix(".away").rename(file)
-    assert read_on(file, offset)[1] == ()
+def test_a_file_that_is_missing_for_a_moment_is_not_read_again(accounting: Path) -> None:
+    append(accounting, a_line(1))
+    offset, _ = read_on(accounting, 0)
+    accounting.rename(accounting.with_suffix(".away"))
+    offset, _ = read_on(accounting, offset)
+    accounting.with_suffix(".away").rename(accounting)
+    assert read_on(accounting, offset)[1] == ()
 
 
 @pytest.mark.parametrize("moved", (True, False), ids=("moved away", "cut to nothing"))
-def test_a_rotated_file_is_read_from_its_beginning(file: Path, moved: bool) -> None:
-    append(file, a_line(1) * 3)
-    offset, _ = read_on(file, 0)
+def test_a_rotated_file_is_read_from_its_beginning(accounting: Path, moved: bool) -> None:
+    append(accounting, a_line(1) * 3)
+    offset, _ = read_on(accounting, 0)
     if moved:
-        file.rename(file.with_suffix(".1"))
-    file.write_text(a_line(2))
-    assert jobs(read_on(file, offset)[1]) == [2]
+        accounting.rename(accounting.with_suffix(".1"))
+    accounting.write_text(a_line(2))
+    assert jobs(read_on(accounting, offset)[1]) == [2]
 
 
-def test_a_copy_with_the_same_lines_is_not_read_again(file: Path) -> None:
-    append(file, a_line(1))
-    offset, _ = read_on(file, 0)
-    copy = file.with_suffix(".copy")
-    copy.write_bytes(file.read_bytes())
-    copy.rename(file)
-    assert read_on(file, offset)[1] == ()
+def test_a_copy_with_the_same_lines_is_not_read_again(accounting: Path) -> None:
+    append(accounting, a_line(1))
+    offset, _ = read_on(accounting, 0)
+    copy = accounting.with_suffix(".copy")
+    copy.write_bytes(accounting.read_bytes())
+    copy.rename(accounting)
+    assert read_on(accounting, offset)[1] == ()
 
 
-def test_a_long_file_is_read_in_parts(file: Path) -> None:
-    append(file, "".join(a_line(job) for job in range(100)))
+def test_a_long_file_is_read_in_parts(accounting: Path) -> None:
+    append(accounting, "".join(a_line(job) for job in range(100)))
     offset, readings = 0, 0
     found: list[int] = []
-    while readings < 100 and (part := read_on(file, offset, most=1000))[0] != offset:
+    while readings < 100 and (part := read_on(accounting, offset, most=1000))[0] != offset:
         offset, readings, found = part[0], readings + 1, found + jobs(part[1])
     assert (found, 5 < readings < 10) == (list(range(100)), True)
 
 
-def test_records_too_far_behind_the_end_of_the_file_are_skipped(file: Path) -> None:
-    with file.open("ab") as opened:
+def test_records_too_far_behind_the_end_of_the_file_are_skipped(accounting: Path) -> None:
+    with accounting.open("ab") as opened:
         opened.truncate(OLD_NEWS + 1000)
-    append(file, "\n" + a_line(1))
-    assert jobs(read_on(file, 0, most=10_000)[1]) == [1]
+    append(accounting, "\n" + a_line(1))
+    assert jobs(read_on(accounting, 0, most=10_000)[1]) == [1]
 
 
-def test_a_line_without_an_end_does_not_block_reading(file: Path) -> None:
-    append(file, "x" * 5000)
-    offset, _ = read_on(file, 0, most=1000)
-    later, _ = read_on(file, offset, most=1000)
+def test_a_line_without_an_end_does_not_block_reading(accounting: Path) -> None:
+    append(accounting, "x" * 5000)
+    offset, _ = read_on(accounting, 0, most=1000)
+    later, _ = read_on(accounting, offset, most=1000)
     assert later > offset
 
 

@@ -52,7 +52,7 @@ def write(file: Path, text: str, at: int) -> None:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def accounting(tmp_path: Path) -> Path:
     return tmp_path / "accounting"
 
 
@@ -61,8 +61,8 @@ def test_every_start_has_its_host_owner_job_and_failure() -> None:
     assert read_starts(text.encode()) == (Start("w1", "ann", 45, 0), Start("w1", "ann", 46, 28, 7))
 
 
-def test_times_of_a_job_end_are_in_seconds(file: Path) -> None:
-    write(files_of(file)[1], line(job_number=44) + line() + line(job_number=145) + line(job_number=450), 1)
+def test_times_of_a_job_end_are_in_seconds(accounting: Path) -> None:
+    write(files_of(accounting)[1], line(job_number=44) + line() + line(job_number=145) + line(job_number=450), 1)
     times = 1795252000.0, 1795252300.25, 1795252360.0
     asked = {"name": str(FIELDS["job_name"]), "category": "-l gpu=2"}
     expected = JobEnd(
@@ -84,24 +84,24 @@ def test_times_of_a_job_end_are_in_seconds(file: Path) -> None:
         "",
         asked["category"],
     )
-    assert read_ends(file, 45) == (expected,)
+    assert read_ends(accounting, 45) == (expected,)
 
 
-def test_a_job_that_never_started_has_no_start_and_end_time(file: Path) -> None:
-    write(files_of(file)[1], line(failed=8, start_time=0, end_time=0), 1)
-    (end,) = read_ends(file, 45)
+def test_a_job_that_never_started_has_no_start_and_end_time(accounting: Path) -> None:
+    write(files_of(accounting)[1], line(failed=8, start_time=0, end_time=0), 1)
+    (end,) = read_ends(accounting, 45)
     assert (end.started_at, end.ended_at, end.how) == (None, None, "exit status 3, failed: in prolog")
 
 
-def test_blanks_between_names_and_values_are_allowed(file: Path) -> None:
-    write(files_of(file)[1], json.dumps(FIELDS) + "\n", 1)
-    assert len(read_ends(file, 45)) == 1
+def test_blanks_between_names_and_values_are_allowed(accounting: Path) -> None:
+    write(files_of(accounting)[1], json.dumps(FIELDS) + "\n", 1)
+    assert len(read_ends(accounting, 45)) == 1
 
 
-def test_ends_of_a_job_are_read_from_both_files(file: Path) -> None:
-    write(file, old_line(45), 1)
-    write(files_of(file)[1], line(), 2)
-    assert [end.started_at for end in read_ends(file, 45)] == [1795252300.0, 1795252300.25]
+def test_ends_of_a_job_are_read_from_both_files(accounting: Path) -> None:
+    write(accounting, old_line(45), 1)
+    write(files_of(accounting)[1], line(), 2)
+    assert [end.started_at for end in read_ends(accounting, 45)] == [1795252300.0, 1795252300.25]
 
 
 @pytest.mark.parametrize(
@@ -127,32 +127,32 @@ def test_a_line_that_is_not_a_record_is_skipped_alone(broken: str) -> None:
 
 @pytest.mark.parametrize("field", ("submission_time", "start_time", "end_time"))
 @pytest.mark.parametrize("value", (10**30, -1, "soon", None))
-def test_an_impossible_time_in_json_loses_only_its_own_line(file: Path, field: str, value: object) -> None:
-    write(files_of(file)[1], line(**{field: value}) + line(), 1)
-    assert len(read_ends(file, 45)) == 1
+def test_an_impossible_time_in_json_loses_only_its_own_line(accounting: Path, field: str, value: object) -> None:
+    write(files_of(accounting)[1], line(**{field: value}) + line(), 1)
+    assert len(read_ends(accounting, 45)) == 1
 
 
 @pytest.mark.parametrize("place", (8, 9, 10))
-def test_an_impossible_time_in_the_old_format_loses_only_its_own_line(file: Path, place: int) -> None:
+def test_an_impossible_time_in_the_old_format_loses_only_its_own_line(accounting: Path, place: int) -> None:
     words = old_line(45).split(":")
     words[place] = "9" * 18
-    write(file, ":".join(words) + old_line(45), 1)
-    assert len(read_ends(file, 45)) == 1
+    write(accounting, ":".join(words) + old_line(45), 1)
+    assert len(read_ends(accounting, 45)) == 1
 
 
 # -- which file is read on ------------------------------------------------------------------------------------
 
 
-def test_the_file_that_was_written_last_is_chosen(file: Path) -> None:
-    assert written_last(file) == file
-    write(files_of(file)[1], line(), 5)
-    assert written_last(file) == files_of(file)[1]
-    write(file, old_line(1), 9)
-    assert written_last(file) == file
+def test_the_file_that_was_written_last_is_chosen(accounting: Path) -> None:
+    assert written_last(accounting) == accounting
+    write(files_of(accounting)[1], line(), 5)
+    assert written_last(accounting) == files_of(accounting)[1]
+    write(accounting, old_line(1), 9)
+    assert written_last(accounting) == accounting
 
 
-def test_reading_of_a_json_file_continues_at_its_offset(file: Path) -> None:
-    json_file = files_of(file)[1]
+def test_reading_of_a_json_file_continues_at_its_offset(accounting: Path) -> None:
+    json_file = files_of(accounting)[1]
     write(json_file, line(job_number=1), 1)
     offset, _ = read_on(json_file, None)
     write(json_file, line(job_number=1) + line(job_number=2), 2)
@@ -160,27 +160,31 @@ def test_reading_of_a_json_file_continues_at_its_offset(file: Path) -> None:
 
 
 @pytest.fixture
-def failures(file: Path) -> Failures:
-    return Failures(file, Store.open(None).starts, lambda: NOW)
+def failures(accounting: Path) -> Failures:
+    return Failures(accounting, Store.open(None).starts, lambda: NOW)
 
 
 def failed(failures: Failures) -> list[int]:
     return [failure.job for failure in failures.table.failures(0)]
 
 
-def test_failures_are_recorded_when_the_file_appears_after_the_first_reading(failures: Failures, file: Path) -> None:
+def test_failures_are_recorded_when_the_file_appears_after_the_first_reading(
+    failures: Failures, accounting: Path
+) -> None:
     failures.gather(NOW)
-    write(files_of(file)[1], line(failed=1), 1)
+    write(files_of(accounting)[1], line(failed=1), 1)
     failures.gather(NOW + 10)
     assert failures.table.failures(0) == (JobFailure("w1", 45, NOW + 10, "1 : assumedly before job", "ann"),)
 
 
-def test_after_a_change_of_the_file_format_only_later_failures_are_recorded(failures: Failures, file: Path) -> None:
+def test_after_a_change_of_the_file_format_only_later_failures_are_recorded(
+    failures: Failures, accounting: Path
+) -> None:
     """The offset in the old file means nothing in the new one, which may be an old copy."""
-    write(file, old_line(1, failed=1), 1)
+    write(accounting, old_line(1, failed=1), 1)
     failures.gather(NOW)
-    write(files_of(file)[1], line(job_number=2, failed=1), 2)
+    write(files_of(accounting)[1], line(job_number=2, failed=1), 2)
     failures.gather(NOW + 10)
-    write(files_of(file)[1], line(job_number=2, failed=1) + line(job_number=3, failed=1), 3)
+    write(files_of(accounting)[1], line(job_number=2, failed=1) + line(job_number=3, failed=1), 3)
     failures.gather(NOW + 20)
     assert failed(failures) == [3]

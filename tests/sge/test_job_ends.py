@@ -19,7 +19,7 @@ def line(job: int = 45, *, start: int = 1795252300, failed: int = 0, status: int
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def accounting(tmp_path: Path) -> Path:
     written = tmp_path / "accounting"
     written.write_text(
         "# Version: 8.1.9\n" + line(44) + line(45, status=3) + line(145) + line(45, failed=8, start=0, task=2)
@@ -27,8 +27,8 @@ def file(tmp_path: Path) -> Path:
     return written
 
 
-def test_every_end_of_the_job_is_read_and_of_no_other_job(file: Path) -> None:
-    first, second = read_ends(file, 45)
+def test_every_end_of_the_job_is_read_and_of_no_other_job(accounting: Path) -> None:
+    first, second = read_ends(accounting, 45)
     times = 1795252000.0, 1795252300.0, 1795252360.0
     expected = JobEnd("main.q", "w1", 0, *times, 0, 3, 2, "ann", 45, "root", "", "defaultdepartment", "sge")
     assert first == replace(expected, name="name", pe="mpi")

@@ -53,7 +53,7 @@ class GlobalConfiguration:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> JsvFiles:
+def jsv_files(tmp_path: Path) -> JsvFiles:
     return JsvFiles(tmp_path, "cell")
 
 
@@ -67,69 +67,69 @@ def foreign() -> str:
     return SHIPPED.replace("jsv_url                      none", "jsv_url script:/opt/own.sh")
 
 
-def test_a_missing_verifier_is_shown_as_a_difference(place: JsvFiles) -> None:
-    found = difference(Administrator(GlobalConfiguration()), place, PROGRAM)
+def test_a_missing_verifier_is_shown_as_a_difference(jsv_files: JsvFiles) -> None:
+    found = difference(Administrator(GlobalConfiguration()), jsv_files, PROGRAM)
     assert found is not None
     assert found.missing
-    assert f"+jsv_url script:{place.script}" in found.shown
+    assert f"+jsv_url script:{jsv_files.script}" in found.shown
 
 
-def test_a_verifier_of_the_administrator_is_a_difference_but_not_missing(place: JsvFiles) -> None:
-    found = difference(Administrator(GlobalConfiguration(foreign())), place, PROGRAM)
+def test_a_verifier_of_the_administrator_is_a_difference_but_not_missing(jsv_files: JsvFiles) -> None:
+    found = difference(Administrator(GlobalConfiguration(foreign())), jsv_files, PROGRAM)
     assert found is not None
     assert not found.missing
     assert "-jsv_url script:/opt/own.sh" in found.shown
 
 
-def test_an_installed_verifier_is_not_a_difference(place: JsvFiles) -> None:
-    assert difference(Administrator(installed(place)), place, PROGRAM) is None
+def test_an_installed_verifier_is_not_a_difference(jsv_files: JsvFiles) -> None:
+    assert difference(Administrator(installed(jsv_files)), jsv_files, PROGRAM) is None
 
 
-def test_a_long_list_printed_over_several_lines_is_the_same_list(place: JsvFiles) -> None:
-    configuration = installed(place)
+def test_a_long_list_printed_over_several_lines_is_the_same_list(jsv_files: JsvFiles) -> None:
+    configuration = installed(jsv_files)
     configuration.text = configuration.text.replace("cwd,dl", "cwd, \\\n                             dl")
-    assert difference(Administrator(configuration), place, PROGRAM) is None
+    assert difference(Administrator(configuration), jsv_files, PROGRAM) is None
 
 
-def test_another_version_of_the_program_is_a_difference(place: JsvFiles) -> None:
-    assert difference(Administrator(installed(place)), place, b"newer") is not None
+def test_another_version_of_the_program_is_a_difference(jsv_files: JsvFiles) -> None:
+    assert difference(Administrator(installed(jsv_files)), jsv_files, b"newer") is not None
 
 
-def test_only_what_the_verifier_needs_is_changed(place: JsvFiles) -> None:
-    values = installed(place).values
-    expected = read_attributes(SHIPPED) | {"jsv_url": place.url, "jsv_allowed_mod": ALL_MODIFICATIONS}
+def test_only_what_the_verifier_needs_is_changed(jsv_files: JsvFiles) -> None:
+    values = installed(jsv_files).values
+    expected = read_attributes(SHIPPED) | {"jsv_url": jsv_files.url, "jsv_allowed_mod": ALL_MODIFICATIONS}
     assert values == expected
 
 
-def test_a_chosen_list_of_modifications_stays(place: JsvFiles) -> None:
+def test_a_chosen_list_of_modifications_stays(jsv_files: JsvFiles) -> None:
     text = SHIPPED.replace(SHIPPED_MODIFICATIONS, "ac,h,l_hard")
-    assert installed(place, text).values["jsv_allowed_mod"] == "ac,h,l_hard"
+    assert installed(jsv_files, text).values["jsv_allowed_mod"] == "ac,h,l_hard"
 
 
-def test_the_configuration_is_saved_before_installation(place: JsvFiles) -> None:
-    installed(place)
-    assert (place.common / "saved" / "configuration-global.txt").read_text() == SHIPPED
+def test_the_configuration_is_saved_before_installation(jsv_files: JsvFiles) -> None:
+    installed(jsv_files)
+    assert (jsv_files.common / "saved" / "configuration-global.txt").read_text() == SHIPPED
 
 
 @pytest.mark.parametrize("text", (SHIPPED, foreign()))
-def test_withdrawing_restores_the_configuration(place: JsvFiles, text: str) -> None:
-    configuration = installed(place, text)
-    install(Administrator(configuration), place, b"newer", place.common / "saved")
-    assert withdraw(Administrator(configuration), place, place.common / "saved")
+def test_withdrawing_restores_the_configuration(jsv_files: JsvFiles, text: str) -> None:
+    configuration = installed(jsv_files, text)
+    install(Administrator(configuration), jsv_files, b"newer", jsv_files.common / "saved")
+    assert withdraw(Administrator(configuration), jsv_files, jsv_files.common / "saved")
     assert configuration.values == read_attributes(text)
-    assert not place.folder.exists()
+    assert not jsv_files.folder.exists()
 
 
-def test_withdrawing_without_the_saved_url_leaves_no_verifier(place: JsvFiles) -> None:
-    configuration = installed(place, foreign())
-    place.before.unlink()
-    withdraw(Administrator(configuration), place, place.common / "saved")
+def test_withdrawing_without_the_saved_url_leaves_no_verifier(jsv_files: JsvFiles) -> None:
+    configuration = installed(jsv_files, foreign())
+    jsv_files.before.unlink()
+    withdraw(Administrator(configuration), jsv_files, jsv_files.common / "saved")
     assert configuration.values["jsv_url"] == ""
 
 
-def test_a_verifier_that_is_not_ours_is_not_withdrawn(place: JsvFiles) -> None:
+def test_a_verifier_that_is_not_ours_is_not_withdrawn(jsv_files: JsvFiles) -> None:
     configuration = GlobalConfiguration(foreign())
-    assert not withdraw(Administrator(configuration), place, place.common / "saved")
+    assert not withdraw(Administrator(configuration), jsv_files, jsv_files.common / "saved")
     assert configuration.text == foreign()
 
 
@@ -140,9 +140,9 @@ def test_a_cell_whose_files_cannot_be_written_is_not_changed(tmp_path: Path) -> 
     assert configuration.text == SHIPPED
 
 
-def test_everybody_may_run_the_script_and_read_the_program(place: JsvFiles) -> None:
-    installed(place)
-    modes = [oct(path.stat().st_mode)[-3:] for path in (place.folder, place.script, place.program)]
+def test_everybody_may_run_the_script_and_read_the_program(jsv_files: JsvFiles) -> None:
+    installed(jsv_files)
+    modes = [oct(path.stat().st_mode)[-3:] for path in (jsv_files.folder, jsv_files.script, jsv_files.program)]
     assert modes == ["755", "755", "644"]
 
 
@@ -158,23 +158,23 @@ def state_of(
     return found.runs, found.ours, found.current, found.fresh
 
 
-def test_the_state_of_our_verifier(place: JsvFiles) -> None:
-    installed(place)
-    assert state_of(place, place.url) == (True, True, True, False)
-    place.file.touch()
-    os.utime(place.file, (990, 990))
-    assert state_of(place, place.url) == (True, True, True, True)
-    assert state_of(place, place.url, now=1051.0) == (True, True, True, False)
-    assert state_of(place, place.url, program=b"newer") == (True, True, False, True)
-    place.script.unlink()
-    assert state_of(place, place.url)[0] is False
+def test_the_state_of_our_verifier(jsv_files: JsvFiles) -> None:
+    installed(jsv_files)
+    assert state_of(jsv_files, jsv_files.url) == (True, True, True, False)
+    jsv_files.file.touch()
+    os.utime(jsv_files.file, (990, 990))
+    assert state_of(jsv_files, jsv_files.url) == (True, True, True, True)
+    assert state_of(jsv_files, jsv_files.url, now=1051.0) == (True, True, True, False)
+    assert state_of(jsv_files, jsv_files.url, program=b"newer") == (True, True, False, True)
+    jsv_files.script.unlink()
+    assert state_of(jsv_files, jsv_files.url)[0] is False
 
 
-def test_the_state_of_another_verifier(place: JsvFiles) -> None:
-    assert state_of(place, "script:sgeadmin@/bin/sh") == (True, False, False, False)
-    assert state_of(place, "/nowhere") == (False, False, False, False)
+def test_the_state_of_another_verifier(jsv_files: JsvFiles) -> None:
+    assert state_of(jsv_files, "script:sgeadmin@/bin/sh") == (True, False, False, False)
+    assert state_of(jsv_files, "/nowhere") == (False, False, False, False)
 
 
 @pytest.mark.parametrize("url", ("", "none"))
-def test_a_cell_without_a_url_has_no_verifier_state(place: JsvFiles, url: str) -> None:
-    assert state(url, place, PROGRAM, oldest=60.0, now=1000.0) is None
+def test_a_cell_without_a_url_has_no_verifier_state(jsv_files: JsvFiles, url: str) -> None:
+    assert state(url, jsv_files, PROGRAM, oldest=60.0, now=1000.0) is None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,15 +20,8 @@ SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, FAILED, JOINED, DISABLED, ENABLED, GON
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(tmp_path / "store.sqlite")
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def table(store: Store) -> EventTable:
-    return store.events
+def table(empty_store: Store) -> EventTable:
+    return empty_store.events
 
 
 def an_event(kind: EventKind, jobs: str = "", at: float = NOW, **given: object) -> JobEvent:
@@ -157,12 +148,12 @@ def test_news_that_cannot_be_kept_whole_are_not_kept_in_part(
     assert running in table.known([4]).runs.values()
 
 
-def test_a_pass_without_events_writes_nothing(store: Store) -> None:
+def test_a_pass_without_events_writes_nothing(empty_store: Store) -> None:
     writes: list[str] = []
-    store.database._connection.set_trace_callback(writes.append)
-    store.events.keep(PassEvents(KnownEvents()))
+    empty_store.database._connection.set_trace_callback(writes.append)
+    empty_store.events.keep(PassEvents(KnownEvents()))
     assert writes == []
-    keep(store.events, an_event(SUBMITTED, "1"))
+    keep(empty_store.events, an_event(SUBMITTED, "1"))
     assert writes
 
 
@@ -225,15 +216,15 @@ def test_text_that_users_can_make_long_is_bounded(
     assert [jobs for _, jobs in shown(table)] == ["6", "7", "8"]
 
 
-def test_the_store_forgets_events_with_the_rest(store: Store) -> None:
-    keep(store.events, an_event(SUBMITTED, "1"))
-    assert store.events.read()
-    store.forget_old(NOW + KEPT_FOR + 5)
-    assert not store.events.read()
+def test_the_store_forgets_events_with_the_rest(empty_store: Store) -> None:
+    keep(empty_store.events, an_event(SUBMITTED, "1"))
+    assert empty_store.events.read()
+    empty_store.forget_old(NOW + KEPT_FOR + 5)
+    assert not empty_store.events.read()
 
 
 def test_the_news_of_a_pass_are_kept_whole_or_not_at_all(
-    table: EventTable, store: Store, monkeypatch: pytest.MonkeyPatch
+    table: EventTable, empty_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(7, "", "ann", ("h1",), "main.q", NOW)
     keep(table, an_event(STARTED, "7"), started=(run,))
@@ -249,5 +240,5 @@ def test_the_news_of_a_pass_are_kept_whole_or_not_at_all(
     with pytest.raises(StateNotKept):
         keep(table, an_event(ENDED, "7"), ended=(run,))
     monkeypatch.undo()
-    assert store.database.rows("SELECT job FROM event_runs")[0]["job"] == 7
+    assert empty_store.database.rows("SELECT job FROM event_runs")[0]["job"] == 7
     assert shown(table) == [(STARTED, "7")]

@@ -57,14 +57,15 @@ MEMORY = Memory(
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def store_file(tmp_path: Path) -> Path:
     return tmp_path / "state" / "cell.sqlite"
 
 
 @pytest.fixture
-def store(path: Path) -> Store:
+def numbered_store(store_file: Path) -> Store:
+    """Its orders are called order0, order1, …"""
     ids = iter(f"order{number}" for number in range(100))
-    store = Store.open(path)
+    store = Store.open(store_file)
     store._new_id = lambda: next(ids)
     return store
 
@@ -78,35 +79,39 @@ def test_memory_reads_back_as_written() -> None:
     assert encoding.read(encoding.write(MEMORY), Memory) == MEMORY
 
 
-def test_the_file_is_readable_by_its_owner_only(store: Store, path: Path) -> None:
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+def test_the_file_is_readable_by_its_owner_only(numbered_store: Store, store_file: Path) -> None:
+    assert stat.S_IMODE(store_file.stat().st_mode) == 0o600
 
 
 LATER: tuple[Migration, ...] = (*MIGRATIONS, ("ALTER TABLE plans ADD COLUMN note TEXT NOT NULL DEFAULT ''",))
 """Those of a later version."""
 
 
-def test_a_later_version_migrates_the_file_once_and_keeps_what_it_holds(store: Store, path: Path) -> None:
-    store.memory.save(Memory(passes=7), 1.0)
-    store.close()
+def test_a_later_version_migrates_the_file_once_and_keeps_what_it_holds(
+    numbered_store: Store, store_file: Path
+) -> None:
+    numbered_store.memory.save(Memory(passes=7), 1.0)
+    numbered_store.close()
     for _ in range(2):
-        later = Store(Database.open(path, LATER))
+        later = Store(Database.open(store_file, LATER))
         assert (later.memory.load().passes, later.database.rows("SELECT note FROM plans")) == (7, [])
         later.close()
 
 
-def test_a_file_is_not_migrated_while_the_autoscaler_that_writes_it_runs(store: Store, path: Path) -> None:
+def test_a_file_is_not_migrated_while_the_autoscaler_that_writes_it_runs(
+    numbered_store: Store, store_file: Path
+) -> None:
     with pytest.raises(SettingsError, match="of an earlier version, and the autoscaler that writes it still runs"):
-        Database.open(path, LATER, migrate=False)
-    Store.open(path, migrate=False).close()
-    assert "note" not in [row["name"] for row in store.database.rows("PRAGMA table_info(plans)")]
+        Database.open(store_file, LATER, migrate=False)
+    Store.open(store_file, migrate=False).close()
+    assert "note" not in [row["name"] for row in numbered_store.database.rows("PRAGMA table_info(plans)")]
 
 
-def test_a_newer_file_version_is_refused(store: Store, path: Path) -> None:
-    store.database.execute("PRAGMA user_version=99")
-    store.close()
+def test_a_newer_file_version_is_refused(numbered_store: Store, store_file: Path) -> None:
+    numbered_store.database.execute("PRAGMA user_version=99")
+    numbered_store.close()
     with pytest.raises(SettingsError, match="newer sge-autoscaler"):
-        Store.open(path)
+        Store.open(store_file)
 
 
 def fill_disk(store: Store) -> None:
@@ -115,159 +120,161 @@ def fill_disk(store: Store) -> None:
     store.database.rows(f"PRAGMA max_page_count={pages}")
 
 
-def test_a_full_disk_is_reported_in_a_sentence(store: Store, path: Path) -> None:
-    fill_disk(store)
-    with pytest.raises(StateNotKept, match=f"{path}.*disk is full; no action begins.*make room"):
-        store.history.add_pass(1, 0.0, "x" * 100_000, {})
+def test_a_full_disk_is_reported_in_a_sentence(numbered_store: Store, store_file: Path) -> None:
+    fill_disk(numbered_store)
+    with pytest.raises(StateNotKept, match=f"{store_file}.*disk is full; no action begins.*make room"):
+        numbered_store.history.add_pass(1, 0.0, "x" * 100_000, {})
 
 
-def test_after_a_full_disk_the_store_continues(store: Store) -> None:
-    fill_disk(store)
+def test_after_a_full_disk_the_store_continues(numbered_store: Store) -> None:
+    fill_disk(numbered_store)
     with pytest.raises(StateNotKept):
-        store.history.add_pass(1, 0.0, "x" * 100_000, {})
-    store.database.rows("PRAGMA max_page_count=1000000")
-    store.history.add_pass(2, 0.0, "y" * 100_000, {})
-    assert [result.number for result in store.history.passes()] == [2]
+        numbered_store.history.add_pass(1, 0.0, "x" * 100_000, {})
+    numbered_store.database.rows("PRAGMA max_page_count=1000000")
+    numbered_store.history.add_pass(2, 0.0, "y" * 100_000, {})
+    assert [result.number for result in numbered_store.history.passes()] == [2]
 
 
-def test_memory_and_journal_of_a_plan_are_stored_together(store: Store, path: Path) -> None:
-    store.accept(Plan((LAUNCH, DISABLE), MEMORY), pass_number=7, at=100.0)
-    store.close()
-    again = Store.open(path)
+def test_memory_and_journal_of_a_plan_are_stored_together(numbered_store: Store, store_file: Path) -> None:
+    numbered_store.accept(Plan((LAUNCH, DISABLE), MEMORY), pass_number=7, at=100.0)
+    numbered_store.close()
+    again = Store.open(store_file)
     assert (again.memory.load(), [record.id for record in again.journal.orders(0)]) == (MEMORY, ["order0"])
 
 
-def test_a_plan_that_cannot_be_journalled_leaves_the_old_memory(store: Store) -> None:
-    store.accept(Plan((), MEMORY), pass_number=7, at=100.0)
+def test_a_plan_that_cannot_be_journalled_leaves_the_old_memory(numbered_store: Store) -> None:
+    numbered_store.accept(Plan((), MEMORY), pass_number=7, at=100.0)
 
     def broken() -> str:
         raise KeyboardInterrupt
 
-    store._new_id = broken
+    numbered_store._new_id = broken
     with pytest.raises(KeyboardInterrupt):
-        store.accept(Plan((LAUNCH,), replace(MEMORY, passes=8)), pass_number=8, at=110.0)
-    assert store.memory.load() == MEMORY
+        numbered_store.accept(Plan((LAUNCH,), replace(MEMORY, passes=8)), pass_number=8, at=110.0)
+    assert numbered_store.memory.load() == MEMORY
 
 
-def test_unreadable_memory_counts_as_lost(store: Store) -> None:
-    store.memory.save(MEMORY, 1.0)
-    store.database.execute("UPDATE memory SET memory = '{'")
-    assert store.memory.load() == Memory()
+def test_unreadable_memory_counts_as_lost(numbered_store: Store) -> None:
+    numbered_store.memory.save(MEMORY, 1.0)
+    numbered_store.database.execute("UPDATE memory SET memory = '{'")
+    assert numbered_store.memory.load() == Memory()
 
 
-def test_an_unanswered_order_is_in_the_state_sent(store: Store) -> None:
-    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
-    order = store.journal.orders(0)[0].as_orders()[0]
+def test_an_unanswered_order_is_in_the_state_sent(numbered_store: Store) -> None:
+    numbered_store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    order = numbered_store.journal.orders(0)[0].as_orders()[0]
     assert (order.state, order.count, order.type, order.ordered_at) == (OrderState.SENT, 2, LARGE, 100.0)
 
 
-def test_an_attempt_keeps_its_first_order(store: Store) -> None:
-    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
-    store.journal.send(order_for(0), 0, 101.0)
-    store.journal.send(replace(order_for(0), boot_script="another"), 0, 102.0)
-    assert [attempt.launch_order for attempt in store.journal.orders(0)[0].attempts] == [order_for(0)]
+def test_an_attempt_keeps_its_first_order(numbered_store: Store) -> None:
+    numbered_store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    numbered_store.journal.send(order_for(0), 0, 101.0)
+    numbered_store.journal.send(replace(order_for(0), boot_script="another"), 0, 102.0)
+    assert [attempt.launch_order for attempt in numbered_store.journal.orders(0)[0].attempts] == [order_for(0)]
 
 
 LONG = "#!/bin/sh\n" + "# the same on every machine\n" * 400
 
 
-def test_an_answered_attempt_keeps_no_boot_script_and_no_secret(store: Store) -> None:
-    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
-    store.journal.send(replace(order_for(0), boot_script=LONG, key="secret"), 0, 101.0)
-    store.journal.answer("order0-0", ids=["i-1"], failures=(), message="", at=150.0)
-    (kept,) = store.database.rows("SELECT launch_order FROM attempts")
+def test_an_answered_attempt_keeps_no_boot_script_and_no_secret(numbered_store: Store) -> None:
+    numbered_store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    numbered_store.journal.send(replace(order_for(0), boot_script=LONG, key="secret"), 0, 101.0)
+    numbered_store.journal.answer("order0-0", ids=["i-1"], failures=(), message="", at=150.0)
+    (kept,) = numbered_store.database.rows("SELECT launch_order FROM attempts")
     assert (len(kept["launch_order"]) < 300, "secret" in kept["launch_order"]) == (True, False)
-    (attempt,) = store.journal.orders(0)[0].attempts
+    (attempt,) = numbered_store.journal.orders(0)[0].attempts
     assert attempt.launch_order == replace(order_for(0), boot_script="", buckets=())
 
 
-def test_an_abandoned_attempt_keeps_no_boot_script_either(store: Store) -> None:
-    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
-    store.journal.send(replace(order_for(0), boot_script=LONG), 0, 101.0)
-    store.journal.close_order("order0", "the provider gave no answer", 900.0)
-    (kept,) = store.database.rows("SELECT launch_order FROM attempts")
+def test_an_abandoned_attempt_keeps_no_boot_script_either(numbered_store: Store) -> None:
+    numbered_store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    numbered_store.journal.send(replace(order_for(0), boot_script=LONG), 0, 101.0)
+    numbered_store.journal.close_order("order0", "the provider gave no answer", 900.0)
+    (kept,) = numbered_store.database.rows("SELECT launch_order FROM attempts")
     assert len(kept["launch_order"]) < 300
 
 
-def test_an_accepted_order_counts_its_workers_from_the_answer_on(store: Store) -> None:
-    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
-    store.journal.send(order_for(0), 0, 101.0)
-    store.journal.answer("order0-0", ids=["i-1"], failures=(), message="", at=150.0)
-    order = store.journal.orders(0)[0].as_orders()[0]
+def test_an_accepted_order_counts_its_workers_from_the_answer_on(numbered_store: Store) -> None:
+    numbered_store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    numbered_store.journal.send(order_for(0), 0, 101.0)
+    numbered_store.journal.answer("order0-0", ids=["i-1"], failures=(), message="", at=150.0)
+    order = numbered_store.journal.orders(0)[0].as_orders()[0]
     assert (order.state, order.count, order.ids, order.ordered_at) == (OrderState.ACCEPTED, 1, ("i-1",), 150.0)
 
 
-def test_after_a_refused_candidate_the_next_one_is_due(store: Store) -> None:
-    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
-    store.journal.send(order_for(0), 0, 101.0)
+def test_after_a_refused_candidate_the_next_one_is_due(numbered_store: Store) -> None:
+    numbered_store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    numbered_store.journal.send(order_for(0), 0, 101.0)
     failure = LaunchFailure(BucketKey("m5.large"), 102.0, FailureKind.CAPACITY, "none left", "order0")
-    store.journal.answer("order0-0", ids=[], failures=[failure], message="none left", at=102.0)
-    record = store.journal.orders(0)[0]
-    assert (record.due, record.as_orders()[0].type, store.journal.failures(0)) == (1, XLARGE, (failure,))
+    numbered_store.journal.answer("order0-0", ids=[], failures=[failure], message="none left", at=102.0)
+    record = numbered_store.journal.orders(0)[0]
+    assert (record.due, record.as_orders()[0].type, numbered_store.journal.failures(0)) == (1, XLARGE, (failure,))
 
 
-def test_a_closed_order_without_ids_has_failed(store: Store) -> None:
-    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
-    store.journal.close_order("order0", "nothing to be had", 102.0)
-    assert store.journal.orders(0)[0].as_orders()[0].state is OrderState.FAILED
+def test_a_closed_order_without_ids_has_failed(numbered_store: Store) -> None:
+    numbered_store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    numbered_store.journal.close_order("order0", "nothing to be had", 102.0)
+    assert numbered_store.journal.orders(0)[0].as_orders()[0].state is OrderState.FAILED
 
 
-def test_an_open_order_is_listed_however_old(store: Store) -> None:
-    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
-    assert len(store.journal.orders(1e9)) == 1
+def test_an_open_order_is_listed_however_old(numbered_store: Store) -> None:
+    numbered_store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    assert len(numbered_store.journal.orders(1e9)) == 1
 
 
-def test_an_unknown_kind_of_failure_counts_as_boot(store: Store) -> None:
-    store.journal.fail(LaunchFailure(BucketKey("m5.large"), 102.0, FailureKind.QUOTA, "no more"))
-    store.accept(Plan((), MEMORY), pass_number=7, at=100.0)
-    store.database.execute("UPDATE failures SET kind = 'of a later version'")
-    store.database.execute("UPDATE memory SET memory = json_set(memory, '$.backoffs[0].kind', 'of a later version')")
-    (failure,), (backoff,) = store.journal.failures(0), store.memory.load().backoffs
+def test_an_unknown_kind_of_failure_counts_as_boot(numbered_store: Store) -> None:
+    numbered_store.journal.fail(LaunchFailure(BucketKey("m5.large"), 102.0, FailureKind.QUOTA, "no more"))
+    numbered_store.accept(Plan((), MEMORY), pass_number=7, at=100.0)
+    numbered_store.database.execute("UPDATE failures SET kind = 'of a later version'")
+    numbered_store.database.execute(
+        "UPDATE memory SET memory = json_set(memory, '$.backoffs[0].kind', 'of a later version')"
+    )
+    (failure,), (backoff,) = numbered_store.journal.failures(0), numbered_store.memory.load().backoffs
     assert (failure.kind, backoff.kind) == (FailureKind.BOOT, FailureKind.BOOT)
 
 
-def test_a_failed_boot_of_a_worker_is_stored_once(store: Store) -> None:
+def test_a_failed_boot_of_a_worker_is_stored_once(numbered_store: Store) -> None:
     failure = LaunchFailure(BucketKey("m5.large"), 102.0, FailureKind.BOOT, "never joined")
-    store.journal.fail(failure, worker_id="i-1")
-    store.journal.fail(replace(failure, at=103.0), worker_id="i-1")
-    assert store.journal.failures(0) == (replace(failure, worker_id="i-1"),)
+    numbered_store.journal.fail(failure, worker_id="i-1")
+    numbered_store.journal.fail(replace(failure, at=103.0), worker_id="i-1")
+    assert numbered_store.journal.failures(0) == (replace(failure, worker_id="i-1"),)
 
 
-def test_an_action_left_without_an_outcome_counts_as_interrupted(store: Store) -> None:
-    store.accept(Plan((DISABLE,), MEMORY), pass_number=7, at=100.0)
-    store.journal.sweep(200.0)
-    assert store.journal.outcomes_of("w1")[0]["result"] == Result.INTERRUPTED
+def test_an_action_left_without_an_outcome_counts_as_interrupted(numbered_store: Store) -> None:
+    numbered_store.accept(Plan((DISABLE,), MEMORY), pass_number=7, at=100.0)
+    numbered_store.journal.sweep(200.0)
+    assert numbered_store.journal.outcomes_of("w1")[0]["result"] == Result.INTERRUPTED
 
 
-def test_an_open_launch_does_not_count_as_interrupted(store: Store) -> None:
-    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
-    assert store.journal.sweep(200.0) == 0
+def test_an_open_launch_does_not_count_as_interrupted(numbered_store: Store) -> None:
+    numbered_store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    assert numbered_store.journal.sweep(200.0) == 0
 
 
 @pytest.mark.parametrize(("ids", "result"), ((["i-1"], Result.DONE), ([], Result.FAILED)))
 def test_a_launch_cut_short_after_its_order_closed_gets_the_result_of_the_order(
-    store: Store, ids: list[str], result: Result
+    numbered_store: Store, ids: list[str], result: Result
 ) -> None:
-    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
-    store.journal.send(order_for(0), 0, 101.0)
-    store.journal.answer("order0-0", ids=ids, failures=(), message="", at=102.0)
-    store.journal.close_order("order0", "", 102.0)
-    store.journal.sweep(200.0)
-    assert [row["result"] for row in store.database.rows("SELECT result FROM actions")] == [result]
+    numbered_store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    numbered_store.journal.send(order_for(0), 0, 101.0)
+    numbered_store.journal.answer("order0-0", ids=ids, failures=(), message="", at=102.0)
+    numbered_store.journal.close_order("order0", "", 102.0)
+    numbered_store.journal.sweep(200.0)
+    assert [row["result"] for row in numbered_store.database.rows("SELECT result FROM actions")] == [result]
 
 
-def test_an_override_is_in_force_once_and_until_it_ends(store: Store) -> None:
-    asked = [store.overrides.ask(Verb.KEEP, who="ann", at=1.0, host="w1") for _ in range(2)]
-    ended = [store.overrides.end(Verb.KEEP, who="bob", at=2.0, host="w1") for _ in range(2)]
-    assert (asked, ended, store.overrides.load().keep) == ([True, False], [True, False], frozenset())
+def test_an_override_is_in_force_once_and_until_it_ends(numbered_store: Store) -> None:
+    asked = [numbered_store.overrides.ask(Verb.KEEP, who="ann", at=1.0, host="w1") for _ in range(2)]
+    ended = [numbered_store.overrides.end(Verb.KEEP, who="bob", at=2.0, host="w1") for _ in range(2)]
+    assert (asked, ended, numbered_store.overrides.load().keep) == ([True, False], [True, False], frozenset())
 
 
-def test_overrides_are_merged_into_what_a_plan_reads(store: Store) -> None:
-    store.overrides.ask(Verb.PAUSE, who="ann", at=1.0)
-    store.overrides.ask(Verb.STOP_DRAIN, who="ann", at=2.0)
-    store.overrides.ask(Verb.STOP_NOW, who="ann", at=3.0)
-    store.overrides.ask(Verb.DRAIN, who="ann", at=4.0, host="w2")
-    overrides = store.overrides.load()
+def test_overrides_are_merged_into_what_a_plan_reads(numbered_store: Store) -> None:
+    numbered_store.overrides.ask(Verb.PAUSE, who="ann", at=1.0)
+    numbered_store.overrides.ask(Verb.STOP_DRAIN, who="ann", at=2.0)
+    numbered_store.overrides.ask(Verb.STOP_NOW, who="ann", at=3.0)
+    numbered_store.overrides.ask(Verb.DRAIN, who="ann", at=4.0, host="w2")
+    overrides = numbered_store.overrides.load()
     assert (overrides.paused, overrides.paused_by, overrides.stop, overrides.drain) == (
         True,
         "ann",
@@ -276,50 +283,52 @@ def test_overrides_are_merged_into_what_a_plan_reads(store: Store) -> None:
     )
 
 
-def test_a_commit_of_another_process_is_noticed(store: Store, path: Path) -> None:
-    before = store.database.changes_by_others
-    other = Store.open(path)
+def test_a_commit_of_another_process_is_noticed(numbered_store: Store, store_file: Path) -> None:
+    before = numbered_store.database.changes_by_others
+    other = Store.open(store_file)
     other.overrides.ask(Verb.PAUSE, who="ann", at=1.0)
-    assert store.database.changes_by_others != before
+    assert numbered_store.database.changes_by_others != before
 
 
 def verdict(*jobs: int, code: Code = Code.HELD, waited: float = 5.0) -> JobCategoryVerdict:
     return JobCategoryVerdict(jobs, ("",) * len(jobs), JobRequest("qw"), len(jobs), False, waited, because(code))
 
 
-def test_a_second_connection_in_the_process_hides_no_write_from_others(store: Store, path: Path) -> None:
+def test_a_second_connection_in_the_process_hides_no_write_from_others(numbered_store: Store, store_file: Path) -> None:
     """The loop has one connection and the REST API another; a command that reads and ends must not delete the log of
     SQLite.
     """
-    second = Store.open(path)
+    second = Store.open(store_file)
     imports = "import sys; from pathlib import Path; from autoscaler.store.store import Store"
     argv = (sys.executable, "-c", f"{imports}; s = Store.open(Path(sys.argv[1])); print(s.memory.saved_at); s.close()")
     seen = []
     for number in range(1, 4):
-        store.memory.save(MEMORY, float(number))
-        seen.append(float(subprocess.run((*argv, str(path)), capture_output=True, check=True, timeout=120).stdout))
+        numbered_store.memory.save(MEMORY, float(number))
+        seen.append(
+            float(subprocess.run((*argv, str(store_file)), capture_output=True, check=True, timeout=120).stdout)
+        )
     second.close()
     assert seen == [1.0, 2.0, 3.0]
 
 
-def test_an_ended_job_is_still_explained(store: Store) -> None:
-    store.history.explain([verdict(1, 2)], 10.0)
-    store.history.explain([verdict(2)], 20.0)
-    explanation = store.history.explanation(1)
+def test_an_ended_job_is_still_explained(numbered_store: Store) -> None:
+    numbered_store.history.explain([verdict(1, 2)], 10.0)
+    numbered_store.history.explain([verdict(2)], 20.0)
+    explanation = numbered_store.history.explanation(1)
     assert explanation is not None
     assert (explanation.at, explanation.verdict.reason.code) == (10.0, Code.HELD)
 
 
-def test_an_unchanged_explanation_is_not_written_again(store: Store) -> None:
-    store.history.explain([verdict(1, 2)], 10.0)
-    store.history.explain([verdict(1, 2, waited=15.0)], 20.0)
-    assert len(store.database.rows("SELECT * FROM explanations")) == 1
+def test_an_unchanged_explanation_is_not_written_again(numbered_store: Store) -> None:
+    numbered_store.history.explain([verdict(1, 2)], 10.0)
+    numbered_store.history.explain([verdict(1, 2, waited=15.0)], 20.0)
+    assert len(numbered_store.database.rows("SELECT * FROM explanations")) == 1
 
 
-def test_a_new_explanation_replaces_the_last_one(store: Store) -> None:
-    store.history.explain([verdict(1)], 10.0)
-    store.history.explain([verdict(1, code=Code.EXPIRED)], 20.0)
-    explanation = store.history.explanation(1)
+def test_a_new_explanation_replaces_the_last_one(numbered_store: Store) -> None:
+    numbered_store.history.explain([verdict(1)], 10.0)
+    numbered_store.history.explain([verdict(1, code=Code.EXPIRED)], 20.0)
+    explanation = numbered_store.history.explanation(1)
     assert explanation is not None
     assert explanation.verdict.reason.code is Code.EXPIRED
 
@@ -327,64 +336,67 @@ def test_a_new_explanation_replaces_the_last_one(store: Store) -> None:
 WORKER = Worker("i-1", LARGE, "execute", MachineState.RUNNING, 0.0, name="w1", price_per_hour=3.6)
 
 
-def test_existing_machines_are_counted_by_node_array(store: Store) -> None:
-    store.history.note_workers(
+def test_existing_machines_are_counted_by_node_array(numbered_store: Store) -> None:
+    numbered_store.history.note_workers(
         [WORKER, replace(WORKER, id="i-2"), replace(WORKER, id="i-3", node_array="big")], [], 10.0
     )
-    store.history.note_workers([WORKER, replace(WORKER, id="i-2", state=MachineState.TERMINATED)], [], 100.0)
-    assert store.history.living()["execute"] == 1
+    numbered_store.history.note_workers([WORKER, replace(WORKER, id="i-2", state=MachineState.TERMINATED)], [], 100.0)
+    assert numbered_store.history.living()["execute"] == 1
 
 
-def test_a_worker_costs_from_creation_to_end(store: Store) -> None:
-    store.history.note_workers([WORKER], ["i-1"], 10.0)
-    store.history.note_workers([replace(WORKER, state=MachineState.TERMINATED)], [], 100.0)
-    lifetime = store.history.lifetimes()[0]
+def test_a_worker_costs_from_creation_to_end(numbered_store: Store) -> None:
+    numbered_store.history.note_workers([WORKER], ["i-1"], 10.0)
+    numbered_store.history.note_workers([replace(WORKER, state=MachineState.TERMINATED)], [], 100.0)
+    lifetime = numbered_store.history.lifetimes()[0]
     assert (lifetime.joined_at, lifetime.seconds(500.0), round(lifetime.cost(500.0) or 0.0, 9)) == (10.0, 100.0, 0.1)
 
 
-def test_a_worker_that_ended_before_the_first_listing_costs_nothing(store: Store) -> None:
+def test_a_worker_that_ended_before_the_first_listing_costs_nothing(numbered_store: Store) -> None:
     ended = replace(WORKER, state=MachineState.TERMINATED, created_at=100.0)
     for at in (5_000.0, 5_010.0):
-        store.history.note_workers([ended, replace(WORKER, id="i-2")], [], at)
-    costs = {life.worker_id: round(life.cost(5_010.0) or 0.0, 9) for life in store.history.lifetimes()}
+        numbered_store.history.note_workers([ended, replace(WORKER, id="i-2")], [], at)
+    costs = {life.worker_id: round(life.cost(5_010.0) or 0.0, 9) for life in numbered_store.history.lifetimes()}
     assert costs == {"i-1": 0.0, "i-2": 5.01}
 
 
-def test_a_worker_missing_from_one_listing_is_alive_when_it_is_back(store: Store) -> None:
+def test_a_worker_missing_from_one_listing_is_alive_when_it_is_back(numbered_store: Store) -> None:
     ends = []
     for listing, at in (([WORKER], 10.0), ([], 20.0), ([WORKER], 30.0)):
-        store.history.note_workers(listing, [], at)
-        ends.append(store.history.lifetimes()[0].ended_at)
+        numbered_store.history.note_workers(listing, [], at)
+        ends.append(numbered_store.history.lifetimes()[0].ended_at)
     assert ends == [None, 20.0, None]
 
 
 @pytest.mark.parametrize("ended", (True, False), ids=("listed as ended", "no longer listed"))
-def test_a_worker_ended_when_that_was_first_observed(store: Store, ended: bool) -> None:
+def test_a_worker_ended_when_that_was_first_observed(numbered_store: Store, ended: bool) -> None:
     gone = [replace(WORKER, state=MachineState.TERMINATED)] if ended else []
     for listing, at in (([WORKER], 10.0), (gone, 20.0), (gone, 30.0)):
-        store.history.note_workers(listing, [], at)
-    assert store.history.lifetimes()[0].ended_at == 20.0
-    assert (store.history.ended_after(19.0), store.history.ended_after(20.0)) == (frozenset({"i-1"}), frozenset())
+        numbered_store.history.note_workers(listing, [], at)
+    assert numbered_store.history.lifetimes()[0].ended_at == 20.0
+    assert (numbered_store.history.ended_after(19.0), numbered_store.history.ended_after(20.0)) == (
+        frozenset({"i-1"}),
+        frozenset(),
+    )
 
 
-def test_hosts_of_workers_that_have_left_are_known_by_name_unless_a_living_worker_has_it(store: Store) -> None:
+def test_hosts_of_workers_that_have_left_are_known_by_name_unless_a_living_worker_has_it(numbered_store: Store) -> None:
     gone = [replace(WORKER, id=f"i-{name}", name=name) for name in ("w1", "w2.example.org", "w3")]
-    store.history.note_workers(gone, [], 10.0)
-    store.history.note_workers([replace(WORKER, id="i-new", name="w3")], [], 20.0)
-    assert store.history.left(["W1.example.org", "w2", "w3", "w4"]) == ("W1.example.org", "w2")
+    numbered_store.history.note_workers(gone, [], 10.0)
+    numbered_store.history.note_workers([replace(WORKER, id="i-new", name="w3")], [], 20.0)
+    assert numbered_store.history.left(["W1.example.org", "w2", "w3", "w4"]) == ("W1.example.org", "w2")
 
 
-def test_a_worker_has_the_last_listed_name(store: Store) -> None:
+def test_a_worker_has_the_last_listed_name(numbered_store: Store) -> None:
     for name, at in ((None, 10.0), ("w1", 20.0), (None, 30.0)):
-        store.history.note_workers([replace(WORKER, name=name)], [], at)
-    assert store.history.lifetimes()[0].name == "w1"
+        numbered_store.history.note_workers([replace(WORKER, name=name)], [], at)
+    assert numbered_store.history.lifetimes()[0].name == "w1"
 
 
-def test_passes_older_than_thirty_days_are_forgotten(store: Store) -> None:
-    store.history.add_pass(1, 0.0, "pass 1", {"a": 1})
-    store.history.add_pass(2, 31 * 86_400.0, "pass 2", {})
-    store.forget_old(31 * 86_400.0)
-    assert [found.number for found in store.history.passes()] == [2]
+def test_passes_older_than_thirty_days_are_forgotten(numbered_store: Store) -> None:
+    numbered_store.history.add_pass(1, 0.0, "pass 1", {"a": 1})
+    numbered_store.history.add_pass(2, 31 * 86_400.0, "pass 2", {})
+    numbered_store.forget_old(31 * 86_400.0)
+    assert [found.number for found in numbered_store.history.passes()] == [2]
 
 
 DAYS = 86_400.0
@@ -394,27 +406,36 @@ def override_rows(store: Store) -> list[tuple[str, float]]:
     return [(row["verb"], row["at"]) for row in store.database.rows("SELECT verb, at FROM overrides ORDER BY id")]
 
 
-def test_old_ended_overrides_are_forgotten_except_those_that_still_count(store: Store) -> None:
-    store.nodes.create([node()])
-    store.nodes.bind("n1", "i-served")
+def test_old_ended_overrides_are_forgotten_except_those_that_still_count(numbered_store: Store) -> None:
+    numbered_store.nodes.create([node()])
+    numbered_store.nodes.bind("n1", "i-served")
     for verb, host in ((Verb.PAUSE, ""), (Verb.KEEP, "w1"), (Verb.DRAIN, "i-served"), (Verb.DRAIN, "i-gone")):
-        store.overrides.ask(verb, who="ann", at=1.0, host=host)
-        store.overrides.end(verb, who="ann", at=2.0, host=host)
+        numbered_store.overrides.ask(verb, who="ann", at=1.0, host=host)
+        numbered_store.overrides.end(verb, who="ann", at=2.0, host=host)
     for at in (3.0, 4.0):
-        store.retry(who="ann", at=at)
-    store.overrides.ask(Verb.PAUSE, who="ann", at=5.0)
-    store.overrides.ask(Verb.KEEP, who="ann", at=6.0, host="w2")
-    store.overrides.ask(Verb.DRAIN, who="ann", at=7.0, host="w3")
-    before = store.overrides.load()
-    store.forget_old(40 * DAYS)
-    assert override_rows(store) == [("drain", 1.0), ("retry", 4.0), ("pause", 5.0), ("keep", 6.0), ("drain", 7.0)]
-    assert store.overrides.load() == before
-    assert (store.overrides.ever(Verb.DRAIN, "i-served"), store.overrides.ever(Verb.DRAIN, "i-gone")) == (True, False)
+        numbered_store.retry(who="ann", at=at)
+    numbered_store.overrides.ask(Verb.PAUSE, who="ann", at=5.0)
+    numbered_store.overrides.ask(Verb.KEEP, who="ann", at=6.0, host="w2")
+    numbered_store.overrides.ask(Verb.DRAIN, who="ann", at=7.0, host="w3")
+    before = numbered_store.overrides.load()
+    numbered_store.forget_old(40 * DAYS)
+    assert override_rows(numbered_store) == [
+        ("drain", 1.0),
+        ("retry", 4.0),
+        ("pause", 5.0),
+        ("keep", 6.0),
+        ("drain", 7.0),
+    ]
+    assert numbered_store.overrides.load() == before
+    assert (
+        numbered_store.overrides.ever(Verb.DRAIN, "i-served"),
+        numbered_store.overrides.ever(Verb.DRAIN, "i-gone"),
+    ) == (True, False)
 
 
-def test_a_bounded_number_of_ended_overrides_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bounded_number_of_ended_overrides_is_kept(numbered_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autoscaler.store.overrides.MOST", 10)
     for at in range(50):
-        store.retry(who="a script", at=float(at))
-    store.forget_old(100.0)
-    assert override_rows(store) == [("retry", float(at)) for at in range(40, 50)]
+        numbered_store.retry(who="a script", at=float(at))
+    numbered_store.forget_old(100.0)
+    assert override_rows(numbered_store) == [("retry", float(at)) for at in range(40, 50)]

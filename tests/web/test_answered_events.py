@@ -32,7 +32,7 @@ from tests.cases.whole import whole
 from tests.core.building import a_machine
 from tests.store.test_store import LAUNCH, MEMORY, order_for
 from tests.web.as_user import call_as
-from tests.web.test_answers import OTHER, USER, World, as_root, first_job, owned_by, world
+from tests.web.test_answers import OTHER, USER, World, answering_service, as_root, first_job, owned_by
 
 WAITING = whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")
 NOW = 1_700_000_000.0
@@ -49,7 +49,7 @@ def an_event(kind: EventKind, jobs: str = "", owner: str = "", at: float = NOW, 
 
 @pytest.fixture
 def served() -> Iterator[World]:
-    with world() as made:
+    with answering_service() as made:
         made.loop.observe(WAITING)
         happened(
             made.store,
@@ -98,7 +98,7 @@ def test_text_shows_an_event_a_line_and_says_when_there_is_none(served: World) -
 
 @as_root
 def test_with_owner_only_details_others_do_not_see_the_events_of_a_job() -> None:
-    with world(owners_only=True) as made:
+    with answering_service(owners_only=True) as made:
         happened(
             made.store,
             an_event(EventKind.SUBMITTED, "4-7", USER),
@@ -158,7 +158,7 @@ def test_queue_counts_each_waiting_task_once_under_its_reason(served: World) -> 
 
 @as_root
 def test_with_owner_only_details_queue_shows_other_tasks_only_as_a_number() -> None:
-    with world(owners_only=True) as made:
+    with answering_service(owners_only=True) as made:
         seen: ObservedPlan = made.loop.observe(WAITING)
         job_categories = tuple(seen.plan.job_categories)
         made.loop.seen = owned_by(seen, USER), 8
@@ -188,7 +188,7 @@ WITHOUT_NAMES = (
 
 @as_root
 def test_with_owner_only_details_pass_sentences_name_no_job_or_owner_of_others() -> None:
-    with world(owners_only=True) as made:
+    with answering_service(owners_only=True) as made:
         made.store.history.add_pass(8, NOW, WHOLE, {})
         made.answers.status = lambda: {"sentence": WHOLE, "troubles": ["job 41 is odd"], "budgets": []}
 
@@ -216,7 +216,7 @@ def test_with_owner_only_details_no_reason_names_another_owner() -> None:
     ]
     unread = because(Code.JOBS_NOT_READ, count=2, why="they have no state", jobs=("7654321", "7654322"))
     suspect = Reason(Code.SUSPECT, (), (because(Code.ONE_OWNER, owner="ann"),))
-    with world(owners_only=True) as made:
+    with answering_service(owners_only=True) as made:
         seen = made.loop.observe(whole("shrink/a-held-job-keeps-nobody"))
         workers = (replace(seen.plan.workers[0], reason=suspect), *seen.plan.workers[1:])
         made.loop.seen = replace(seen, plan=replace(seen.plan, notes=(*budgets, unread), workers=workers)), 8
@@ -238,7 +238,7 @@ def test_with_owner_only_details_no_reason_names_another_owner() -> None:
 @as_root
 def test_with_owner_only_details_explain_job_shows_nothing_of_other_jobs() -> None:
     """This covers jobs that are held with it, and launches for others' jobs of the same category."""
-    with world(owners_only=True) as made:
+    with answering_service(owners_only=True) as made:
         seen = owned_by(made.loop.observe(WAITING), USER)
         mine = first_job(seen)
         held = Hold((mine, f"{mine}1.2"), because(Code.UNSATISFIABLE_LIMIT, most=5))

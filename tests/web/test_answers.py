@@ -86,7 +86,7 @@ class World:
 
 
 @contextmanager
-def world(
+def answering_service(
     group: int | None = None, managers_of: Callable[[], list[str]] | None = None, **known: Any
 ) -> Iterator[World]:
     """A service on a socket that every user can reach, whose last pass observed eight waiting jobs without an owner."""
@@ -119,7 +119,7 @@ def world(
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[World]:
-    with world() as made:
+    with answering_service() as made:
         made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         yield made
 
@@ -238,7 +238,7 @@ def test_a_job_submitted_after_the_last_pass_is_no_error(served: World) -> None:
 
 
 def test_with_owner_only_details_a_job_submitted_after_the_last_pass_is_no_error() -> None:
-    with world() as made:
+    with answering_service() as made:
         seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.answers.owners_only = True
         ask = {"subject": str(max(seen.owners()) + 1)}
@@ -249,7 +249,7 @@ def test_with_owner_only_details_a_job_submitted_after_the_last_pass_is_no_error
 @pytest.mark.parametrize("owners_only", (False, True))
 def test_grid_engine_itself_is_asked_about_a_job_that_no_pass_has_seen(owners_only: bool) -> None:
     owners = {1_000_000: "ann"}
-    with world(owner_now=owners.get, owners_only=owners_only) as made:
+    with answering_service(owner_now=owners.get, owners_only=owners_only) as made:
         newest = max(made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")).owners())
 
         def asked(job: int, who: str, **form: str) -> tuple[int, str]:
@@ -267,7 +267,7 @@ def test_the_number_decides_where_grid_engine_does_not_answer_about_a_job() -> N
     def unknown(job: int) -> str | None:
         raise GridEngineNotObservable("qstat failed")
 
-    with world(owner_now=unknown) as made:
+    with answering_service(owner_now=unknown) as made:
         newest = max(made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")).owners())
         document = made.ask("explain", subject=str(newest + 1))["document"]
         assert (document["state"], document["by_number"]) == ("unseen", True)
@@ -275,7 +275,7 @@ def test_the_number_decides_where_grid_engine_does_not_answer_about_a_job() -> N
 
 def test_grid_engine_is_not_asked_about_jobs_that_passes_have_seen() -> None:
     asked: list[int] = []
-    with world(owner_now=asked.append) as made:
+    with answering_service(owner_now=asked.append) as made:
         seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.store.history.explain(seen.plan.job_categories, seen.snapshot.now)
         job = first_job(seen)
@@ -289,7 +289,7 @@ def test_grid_engine_is_not_asked_about_jobs_that_passes_have_seen() -> None:
 
 
 def test_no_launch_for_others_is_shown_of_a_job_that_did_not_count() -> None:
-    with world() as made:
+    with answering_service() as made:
         seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         (row, *_), now = seen.plan.job_categories, seen.snapshot.now
         (launch, *_) = (action for action in seen.plan.actions if isinstance(action, Launch))
@@ -301,7 +301,7 @@ def test_no_launch_for_others_is_shown_of_a_job_that_did_not_count() -> None:
 
 
 def test_history_and_status_are_answered_before_the_first_pass_and_jobs_are_not() -> None:
-    with world() as fresh:
+    with answering_service() as fresh:
         assert fresh.ask("status")["as_of"] is None
         assert "periods" in fresh.ask("history", since="60")["document"]
         with pytest.raises(Exception, match="no pass has been made yet"):
@@ -321,7 +321,7 @@ def test_history_and_status_are_answered_before_the_first_pass_and_jobs_are_not(
 )
 @pytest.mark.parametrize("form", ("document", "text", "csv"))
 def test_cost_refuses_a_time_outside_the_calendar_with_a_message(query: dict[str, str], form: str) -> None:
-    with world() as made:
+    with answering_service() as made:
         reply = made.answers.answer("cost", {**query, "form": form}, Asker("eve", lambda: False))
     assert reply.status == 400
     assert "only times from 1970 to 9998" in json.loads(b"".join(reply.parts))["error"]
@@ -330,7 +330,7 @@ def test_cost_refuses_a_time_outside_the_calendar_with_a_message(query: dict[str
 def test_an_account_never_reads_as_a_formula_or_a_summary_row() -> None:
     formulas = ["=2+5", "@SUM(1)", "-2+3", "+1", "\uff1d1", "\u200b=1", "\ufeff+1", "\xad@a", "\ufe631", "\u22121"]
     accounts = [*formulas, "(idle)", "(none)", "a\x1b[31mb", "plain"]
-    with world() as made:
+    with answering_service() as made:
         began = made.answers.clock() - 7200
         kind = InstanceType("m5.2xlarge", "m5", 8, 16 << 30)
         worker = Worker("i-1", kind, "execute", MachineState.RUNNING, began, name="w1", price_per_hour=2.0)
@@ -350,7 +350,7 @@ def test_an_account_never_reads_as_a_formula_or_a_summary_row() -> None:
 
 
 def test_with_owner_only_details_cost_shows_the_jobs_of_others_as_one_row() -> None:
-    with world() as made:
+    with answering_service() as made:
         began = made.answers.clock() - 7200
         kind = InstanceType("m5.xlarge", "m5", 4, 16 << 30)
         worker = Worker("i-1", kind, "execute", MachineState.RUNNING, began, name="w1", price_per_hour=2.0)
@@ -437,7 +437,7 @@ def test_an_ordinary_user_may_only_read(served: World) -> None:
 
 @as_root
 def test_a_grid_engine_manager_may_act_and_the_manager_list_is_read_once() -> None:
-    with world() as made:
+    with answering_service() as made:
         made.managers.append(USER)
         for _ in range(3):
             assert call_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 200
@@ -448,14 +448,14 @@ def test_a_grid_engine_manager_may_act_and_the_manager_list_is_read_once() -> No
 @as_root
 def test_members_of_the_socket_group_may_act() -> None:
     gid = grp.getgrnam("games").gr_gid
-    with world(gid) as made:
+    with answering_service(gid) as made:
         assert call_as(USER, made.path, "/autoscale", method="POST", body=NOTHING, groups=(gid,))[0] == 200
         assert call_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
 
 
 @as_root
 def test_with_owner_only_details_others_do_not_see_a_job() -> None:
-    with world(owners_only=True) as made:
+    with answering_service(owners_only=True) as made:
         seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.seen = owned_by(seen, USER), 8
         job = first_job(seen)
@@ -477,7 +477,7 @@ def test_with_owner_only_details_others_do_not_see_a_job() -> None:
 
 @as_root
 def test_with_owner_only_details_others_do_not_see_what_an_owner_spent() -> None:
-    with world(owners_only=True) as made:
+    with answering_service(owners_only=True) as made:
         answer = made.answers.status()
         owners = ("the cell", f"user {USER}", f"user {OTHER}", "project wind")
         one = {"budget": 9.0, "spent": 1.0, "level": 0, "action": "warn", "until": "2026-12-01T00:00:00+00:00"}
@@ -492,7 +492,7 @@ def test_with_owner_only_details_others_do_not_see_what_an_owner_spent() -> None
 
 @as_root
 def test_a_header_does_not_let_a_user_pass_for_another() -> None:
-    with world(owners_only=True) as made:
+    with answering_service(owners_only=True) as made:
         seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.seen = owned_by(seen, USER), 8
         job = first_job(seen)
@@ -503,7 +503,7 @@ def test_a_header_does_not_let_a_user_pass_for_another() -> None:
 
 
 def test_a_server_without_a_loop_relays_questions_as_their_asker() -> None:
-    with world(owners_only=True) as made:
+    with answering_service(owners_only=True) as made:
         seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.seen = owned_by(seen, "ann"), 8
         relay = RelayedAnswers(lambda: str(made.path))
@@ -517,7 +517,7 @@ def test_a_server_without_a_loop_relays_questions_as_their_asker() -> None:
 
 @pytest.mark.parametrize("name", ("GRID\\ann", "ann@grid.example.org", "ann%5C", "a" * 80))
 def test_a_server_without_a_loop_relays_user_names_unshortened(name: str) -> None:
-    with world(owners_only=True) as made:
+    with answering_service(owners_only=True) as made:
         seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         made.loop.seen = owned_by(seen, name), 8
         relay, asked = RelayedAnswers(lambda: str(made.path)), {"subject": first_job(seen)}
@@ -526,7 +526,7 @@ def test_a_server_without_a_loop_relays_user_names_unshortened(name: str) -> Non
 
 
 def test_hosts_that_share_a_token_through_a_relay_are_rate_limited_separately() -> None:
-    with world() as made:
+    with answering_service() as made:
         made.answers.turns = Turns(lambda: 0.0)
         relay = RelayedAnswers(lambda: str(made.path))
         flood, calm = (Asker("token:site", lambda: False, address) for address in ("10.0.0.1", "10.0.0.2"))
@@ -566,7 +566,7 @@ def test_a_user_who_asks_too_often_is_refused_and_others_are_answered(served: Wo
 def test_a_user_with_many_open_questions_leaves_room_for_others() -> None:
     """The socket is real, and so are both users; no answer is made before all requests were judged."""
     asked, judged = 20, Semaphore(0)
-    with world() as made, ThreadPoolExecutor(asked + 1) as many:
+    with answering_service() as made, ThreadPoolExecutor(asked + 1) as many:
         made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         go = Event()
         made.answers.status = lambda: {"schema": 1, "sentence": f"{go.wait(60)}"}
@@ -678,7 +678,7 @@ def test_connections_of_many_users_that_ask_and_do_not_read_leave_places(
 ) -> None:
     """Root has places of its own, and others get that of the client that has not read for longest."""
     monkeypatch.setattr(deadlines, "UNTAKEN_IF_FULL", patience, raising=False)
-    with world() as made:
+    with answering_service() as made:
         for number in range(100):
             made.store.history.add_pass(number, 1.0 + number, "x" * 5000, {})
         with many_of(made.path, "/answers/v1/passes?last=100", range(61001, 61009), 28):
@@ -708,7 +708,7 @@ def test_uids_that_a_user_may_take_count_as_that_user(
 @pytest.mark.parametrize("target", ("/metrics", "/requests", "/settings", "/nothing", "/answers/v1/status"))
 def test_a_user_who_reads_too_often_is_refused_whatever_they_read(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependencies, "Turns", lambda: Turns(lambda: 0.0))
-    with world() as made:
+    with answering_service() as made:
         program = f"""
 import socket
 for _ in range({BURST + 5}):
@@ -769,7 +769,7 @@ def test_a_hanging_qmaster_delays_only_the_caller_whose_role_is_read() -> None:
         go.wait(60)
         return []
 
-    with world(owners_only=True, managers_of=hanging) as made, ThreadPoolExecutor(1) as beside:
+    with answering_service(owners_only=True, managers_of=hanging) as made, ThreadPoolExecutor(1) as beside:
         made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         first = beside.submit(call_as, OTHER, made.path, "/answers/v1/jobs")
         try:

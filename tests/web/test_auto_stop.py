@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection
-from pathlib import Path
 from socket import create_connection
 from typing import Any
 
@@ -80,23 +79,16 @@ class Cluster:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(tmp_path / "store.sqlite")
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def cluster(store: Store) -> Cluster:
+def cluster(empty_store: Store) -> Cluster:
     """One that has observed once, and lets no worker stop."""
-    cluster = Cluster(store, decides=lambda _: STAYS)
+    cluster = Cluster(empty_store, decides=lambda _: STAYS)
     cluster.pass_once()
     return cluster
 
 
 @pytest.mark.parametrize(("decision", "stop"), ((STOPS, True), (STAYS, False)))
-def test_a_worker_gets_the_decision_of_the_plan(store: Store, decision: AutoStopAnswer, stop: bool) -> None:
-    cluster = Cluster(store, decides=lambda _: decision)
+def test_a_worker_gets_the_decision_of_the_plan(empty_store: Store, decision: AutoStopAnswer, stop: bool) -> None:
+    cluster = Cluster(empty_store, decides=lambda _: decision)
     cluster.pass_once()
     result = cluster.auto_stops.reply_to(path_of(), "127.0.0.1").says
     assert result == {"instance": "i-1", "stop": stop, "reason": text(WHY)}
@@ -128,12 +120,12 @@ def test_only_the_worker_itself_may_ask(cluster: Cluster, path: str, peer: str, 
     assert cluster.status(path, peer) == status
 
 
-def test_a_refused_caller_leaves_no_open_question(store: Store) -> None:
-    cluster = Cluster(store)
+def test_a_refused_caller_leaves_no_open_question(empty_store: Store) -> None:
+    cluster = Cluster(empty_store)
     cluster.pass_once()
     for path, peer in ((path_of(), "10.9.9.9"), (path_of("i-2"), "127.0.0.1"), (path_of(secret=b"x"), "127.0.0.1")):
         cluster.status(path, peer)
-    assert store.auto_stops.open() == frozenset()
+    assert empty_store.auto_stops.open() == frozenset()
 
 
 def test_a_terminated_machine_may_not_ask(cluster: Cluster) -> None:
@@ -148,41 +140,41 @@ def test_a_worker_of_unknown_address_may_ask_from_anywhere(cluster: Cluster) -> 
     assert cluster.status(path_of(), "10.9.9.9") == 200
 
 
-def test_before_the_first_observation_no_question_is_answered(store: Store) -> None:
-    assert Cluster(store).status(path_of()) == 503
+def test_before_the_first_observation_no_question_is_answered(empty_store: Store) -> None:
+    assert Cluster(empty_store).status(path_of()) == 503
 
 
-def test_without_a_later_pass_a_question_stays_open(store: Store) -> None:
-    cluster = Cluster(store, patience=0.05)
+def test_without_a_later_pass_a_question_stays_open(empty_store: Store) -> None:
+    cluster = Cluster(empty_store, patience=0.05)
     cluster.pass_once()
     reply = cluster.auto_stops.reply_to(path_of(), "127.0.0.1")
-    result = int(reply.status), reply.says["error"], set(store.auto_stops.open())
+    result = int(reply.status), reply.says["error"], set(empty_store.auto_stops.open())
     assert result == (503, "not decided yet: ask again", {"i-1"})
 
 
-def test_the_answer_of_a_later_pass_reaches_the_waiting_worker(store: Store) -> None:
-    cluster = Cluster(store)
+def test_the_answer_of_a_later_pass_reaches_the_waiting_worker(empty_store: Store) -> None:
+    cluster = Cluster(empty_store)
     cluster.pass_once()
     with ThreadPoolExecutor(1) as caller:
         waiting = caller.submit(cluster.status, path_of())
-        while not store.auto_stops.open():
+        while not empty_store.auto_stops.open():
             assert not waiting.done()
         cluster.pass_once()
         assert waiting.result(120) == 200
 
 
-def test_an_answer_from_an_observation_before_the_question_is_not_given(store: Store) -> None:
-    cluster = Cluster(store, patience=0.05)
+def test_an_answer_from_an_observation_before_the_question_is_not_given(empty_store: Store) -> None:
+    cluster = Cluster(empty_store, patience=0.05)
     cluster.pass_once()
-    store.auto_stops.ask("i-1", 1.0)
-    store.auto_stops.answer("i-1", STAYS, WHY, 2.0)
+    empty_store.auto_stops.ask("i-1", 1.0)
+    empty_store.auto_stops.answer("i-1", STAYS, WHY, 2.0)
     assert cluster.status(path_of()) == 503
 
 
-def test_a_worker_that_may_stop_gets_the_same_answer_again(store: Store) -> None:
-    cluster = Cluster(store, patience=0.05)
-    store.auto_stops.ask("i-1", 1.0)
-    store.auto_stops.answer("i-1", STOPS, WHY, 2.0)
+def test_a_worker_that_may_stop_gets_the_same_answer_again(empty_store: Store) -> None:
+    cluster = Cluster(empty_store, patience=0.05)
+    empty_store.auto_stops.ask("i-1", 1.0)
+    empty_store.auto_stops.answer("i-1", STOPS, WHY, 2.0)
     cluster.auto_stops.passed(cluster.workers, Memory())
     assert cluster.auto_stops.reply_to(path_of(), "127.0.0.1").says["stop"] is True
 
@@ -224,11 +216,13 @@ def test_the_log_has_each_new_answer_once_and_no_token(cluster: Cluster, caplog:
     assert logged == [f"w1.cluster asked to stop, but stays: {text(WHY)}"]
 
 
-def test_the_log_does_not_repeat_that_a_stopping_worker_asked(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_does_not_repeat_that_a_stopping_worker_asked(
+    empty_store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
-    cluster = Cluster(store, patience=0.05)
-    store.auto_stops.ask("i-1", 1.0)
-    store.auto_stops.answer("i-1", STOPS, because(Code.ASKED_TO_STOP), 2.0)
+    cluster = Cluster(empty_store, patience=0.05)
+    empty_store.auto_stops.ask("i-1", 1.0)
+    empty_store.auto_stops.answer("i-1", STOPS, because(Code.ASKED_TO_STOP), 2.0)
     cluster.auto_stops.passed(cluster.workers, Memory())
     cluster.auto_stops.reply_to(path_of(), "127.0.0.1")
     assert [record.getMessage() for record in caplog.records] == [
@@ -236,7 +230,7 @@ def test_the_log_does_not_repeat_that_a_stopping_worker_asked(store: Store, capl
     ]
 
 
-def test_exactly_the_surplus_workers_may_stop_however_many_ask_at_once(store: Store) -> None:
+def test_exactly_the_surplus_workers_may_stop_however_many_ask_at_once(empty_store: Store) -> None:
     """Forty workers ask at once while the loop lets three of them stop: exactly these three get that answer."""
     workers = [worker(f"i-{number}", name=f"w{number}") for number in range(40)]
     goes: set[str] = set()
@@ -246,7 +240,7 @@ def test_exactly_the_surplus_workers_may_stop_however_many_ask_at_once(store: St
             goes.add(worker_id)
         return STOPS if worker_id in goes else STAYS
 
-    cluster = Cluster(store, workers, decides=decide)
+    cluster = Cluster(empty_store, workers, decides=decide)
     cluster.pass_once()
     with ThreadPoolExecutor(40) as callers:
         replies = list(callers.map(lambda each: cluster.auto_stops.reply_to(path_of(each.id), "127.0.0.1"), workers))
@@ -265,11 +259,11 @@ def test_exactly_the_surplus_workers_may_stop_however_many_ask_at_once(store: St
     ),
 )
 def test_a_question_is_closed_when_its_worker_is_certainly_gone(
-    store: Store, listed: tuple[Worker, ...], note: WorkerNote | None, over: bool
+    empty_store: Store, listed: tuple[Worker, ...], note: WorkerNote | None, over: bool
 ) -> None:
-    store.auto_stops.ask("i-1", 1.0)
-    Cluster(store).auto_stops.passed(listed, Memory(workers={"i-1": note} if note else {}))
-    assert store.auto_stops.open() == (frozenset() if over else {"i-1"})
+    empty_store.auto_stops.ask("i-1", 1.0)
+    Cluster(empty_store).auto_stops.passed(listed, Memory(workers={"i-1": note} if note else {}))
+    assert empty_store.auto_stops.open() == (frozenset() if over else {"i-1"})
 
 
 @pytest.mark.parametrize(
@@ -365,13 +359,13 @@ def test_a_port_in_use_is_reported(listener: Listener, cluster: Cluster) -> None
         Listener(Endpoint("127.0.0.1", int(listener.server_address[1])), cluster.auto_stops)
 
 
-def test_a_waiting_caller_is_answered_with_503_when_the_listener_ends(store: Store) -> None:
-    cluster = Cluster(store, patience=240.0)
+def test_a_waiting_caller_is_answered_with_503_when_the_listener_ends(empty_store: Store) -> None:
+    cluster = Cluster(empty_store, patience=240.0)
     cluster.pass_once()
     listener = Listener(Endpoint("127.0.0.1", 0), cluster.auto_stops)
     with ThreadPoolExecutor(1) as caller:
         waiting = caller.submit(called, listener, path_of())
-        while not store.auto_stops.open():
+        while not empty_store.auto_stops.open():
             pass
         listener.end()
         assert waiting.result(120)[0] == 503

@@ -37,23 +37,16 @@ AT_TCP_ONLY = ("/clusters/", "/operations", "/cloud/", "/openapi.json")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store.open(tmp_path / "cell.sqlite")
-    yield opened
-    opened.close()
+def auto_stops(empty_store: Store) -> AutoStops:
+    return AutoStops(empty_store.auto_stops, SECRET, ring=lambda: None)
 
 
 @pytest.fixture
-def auto_stops(store: Store) -> AutoStops:
-    return AutoStops(store.auto_stops, SECRET, ring=lambda: None)
-
-
-@pytest.fixture
-def application(store: Store, auto_stops: AutoStops, tmp_path: Path) -> Iterator[FastAPI]:
+def application(empty_store: Store, auto_stops: AutoStops, tmp_path: Path) -> Iterator[FastAPI]:
     """Everything at once, as `run` serves it."""
-    with behind(tmp_path / "cell.sqlite") as (operations, calls):
+    with behind(tmp_path / "store.sqlite") as (operations, calls):
         passwords = Passwords(password_file(tmp_path / "passwords"))
-        requests = RequestService(store, lambda: ("execute",))
+        requests = RequestService(empty_store, lambda: ("execute",))
         with answering(tmp_path) as answers:
             yield make_app(Api(operations, Logins(passwords), calls, requests, auto_stops, answers=answers))
 
@@ -182,7 +175,7 @@ def test_a_worker_cannot_claim_another_address(auto_stops: AutoStops) -> None:
     assert reply == (403, "i-1 asks from 10.9.9.9, not from 127.0.0.1")
 
 
-def test_a_hundred_workers_wait_for_one_pass(store: Store, auto_stops: AutoStops) -> None:
+def test_a_hundred_workers_wait_for_one_pass(empty_store: Store, auto_stops: AutoStops) -> None:
     """Each waits on a thread: the default limit of anyio is 40."""
     workers = [worker(f"i-{number}", address=f"127.0.1.{number}") for number in range(100)]
     auto_stops.passed(workers, Memory())
@@ -198,8 +191,8 @@ def test_a_hundred_workers_wait_for_one_pass(store: Store, auto_stops: AutoStops
     try:
         with ThreadPoolExecutor(100) as callers:
             waiting = [callers.submit(ask, number) for number in range(100)]
-            assert until(lambda: len(store.auto_stops.open()) == 100, 20)
-            store.auto_stops.answer_all({each.id: (STAYS, WHY) for each in workers}, auto_stops.clock() + 60)
+            assert until(lambda: len(empty_store.auto_stops.open()) == 100, 20)
+            empty_store.auto_stops.answer_all({each.id: (STAYS, WHY) for each in workers}, auto_stops.clock() + 60)
             auto_stops.passed(workers, Memory())
             results = {each.result(120) for each in waiting}
     finally:

@@ -39,15 +39,8 @@ ARRAYS = ("execute",)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def socket_path(tmp_path: Path) -> Path:
     return tmp_path / "run" / "a.sock"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store.open(tmp_path / "cell.sqlite")
-    yield opened
-    opened.close()
 
 
 class Rings:
@@ -64,9 +57,9 @@ def rings() -> Rings:
 
 
 @pytest.fixture
-def served(store: Store, path: Path, rings: Rings) -> Iterator[Store]:
-    with serve_requests(RequestService(store, lambda: ARRAYS, lambda: 1000.0, rings), path):
-        yield store
+def served(empty_store: Store, socket_path: Path, rings: Rings) -> Iterator[Store]:
+    with serve_requests(RequestService(empty_store, lambda: ARRAYS, lambda: 1000.0, rings), socket_path):
+        yield empty_store
 
 
 class _Connection(http.client.HTTPConnection):
@@ -95,8 +88,10 @@ def update(path: Path, *arrays: Any, **more: Any) -> tuple[int, dict[str, Any]]:
     return call(path, "POST", "/autoscale", json.dumps({"arrays": arrays, **more}))
 
 
-def test_an_update_is_stored_and_wakes_the_loop(served: Store, path: Path, rings: Rings) -> None:
-    status, result = update(path, {"Name": "execute", "TargetCount": 2}, request_set="mine", expiration_interval=60)
+def test_an_update_is_stored_and_wakes_the_loop(served: Store, socket_path: Path, rings: Rings) -> None:
+    status, result = update(
+        socket_path, {"Name": "execute", "TargetCount": 2}, request_set="mine", expiration_interval=60
+    )
     (mine,) = served.requests.load(1001.0).sets
     assert (status, result, mine.targets, rings.count) == (
         200,
@@ -106,30 +101,32 @@ def test_an_update_is_stored_and_wakes_the_loop(served: Store, path: Path, rings
     )
 
 
-def test_a_repeated_update_does_not_wake_the_loop(served: Store, path: Path, rings: Rings) -> None:
+def test_a_repeated_update_does_not_wake_the_loop(served: Store, socket_path: Path, rings: Rings) -> None:
     for _ in range(3):
-        update(path, {"Name": "execute", "TargetCount": 2})
+        update(socket_path, {"Name": "execute", "TargetCount": 2})
     assert rings.count == 1
 
 
-def test_a_null_expiration_does_not_mean_forever(served: Store, path: Path) -> None:
-    _, result = update(path, {"Name": "execute"}, request_set=None, expiration_interval=None)
+def test_a_null_expiration_does_not_mean_forever(served: Store, socket_path: Path) -> None:
+    _, result = update(socket_path, {"Name": "execute"}, request_set=None, expiration_interval=None)
     assert (result["request_set"], result["expires_at"]) == ("standard", 1300.0)
 
 
-def test_the_requester_is_the_user_that_the_kernel_reports(served: Store, path: Path) -> None:
-    update(path, {"Name": "execute", "TargetCount": 2})
+def test_the_requester_is_the_user_that_the_kernel_reports(served: Store, socket_path: Path) -> None:
+    update(socket_path, {"Name": "execute", "TargetCount": 2})
     assert served.requests.load(1001.0).sets[0].by == pwd.getpwuid(os.geteuid()).pw_name
 
 
-def test_our_own_user_may_request_for_another_and_this_is_recorded(served: Store, path: Path) -> None:
+def test_our_own_user_may_request_for_another_and_this_is_recorded(served: Store, socket_path: Path) -> None:
     body = json.dumps({"arrays": []})
-    call(path, "POST", "/autoscale", body, **{"X-Asked-By": "alice"})
+    call(socket_path, "POST", "/autoscale", body, **{"X-Asked-By": "alice"})
     assert served.requests.load(1001.0).sets[0].by.startswith("alice (as ")
 
 
-def test_a_wrong_update_is_refused_with_its_place_and_wakes_no_loop(served: Store, path: Path, rings: Rings) -> None:
-    status, result = update(path, {"Name": "execute"}, {"Name": "execute", "TargetCount": -1})
+def test_a_wrong_update_is_refused_with_its_place_and_wakes_no_loop(
+    served: Store, socket_path: Path, rings: Rings
+) -> None:
+    status, result = update(socket_path, {"Name": "execute"}, {"Name": "execute", "TargetCount": -1})
     assert (status, result["error"].partition(":")[0], rings.count) == (400, "[1].TargetCount", 0)
 
 
@@ -148,45 +145,45 @@ def test_a_wrong_update_is_refused_with_its_place_and_wakes_no_loop(served: Stor
         ("[" * 100_000, "the document: it is nested too deeply"),
     ),
 )
-def test_a_malformed_update_is_refused(served: Store, path: Path, body: str | bytes, error: str) -> None:
-    status, answer = call(path, "POST", "/autoscale", body)
+def test_a_malformed_update_is_refused(served: Store, socket_path: Path, body: str | bytes, error: str) -> None:
+    status, answer = call(socket_path, "POST", "/autoscale", body)
     assert (status, answer["error"][: len(error)]) == (400, error)
 
 
 @pytest.mark.parametrize(("method", "place"), (("GET", "/"), ("POST", "/requests"), ("DELETE", "/requests/")))
-def test_unknown_paths_are_not_found(served: Store, path: Path, method: str, place: str) -> None:
-    assert call(path, method, place, "")[0] == 404
+def test_unknown_paths_are_not_found(served: Store, socket_path: Path, method: str, place: str) -> None:
+    assert call(socket_path, method, place, "")[0] == 404
 
 
-def test_an_unsupported_method_is_refused(served: Store, path: Path) -> None:
-    assert call(path, "PUT", "/requests", "")[0] == 405
+def test_an_unsupported_method_is_refused(served: Store, socket_path: Path) -> None:
+    assert call(socket_path, "PUT", "/requests", "")[0] == 405
 
 
-def test_a_malformed_http_version_is_refused_as_json(served: Store, path: Path) -> None:
+def test_a_malformed_http_version_is_refused_as_json(served: Store, socket_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as caller:
-        caller.connect(str(path))
+        caller.connect(str(socket_path))
         caller.sendall(b"GET /requests HTTP/7.0\r\n\r\n")
         answer = caller.makefile("rb").read()
     assert b'{"error": "Invalid HTTP version (7.0)"}' in answer
 
 
-def test_an_update_that_is_too_long_is_not_read(served: Store, path: Path) -> None:
-    assert call(path, "POST", "/autoscale", b"", **{"Content-Length": str(1 << 30)})[0] == 413
+def test_an_update_that_is_too_long_is_not_read(served: Store, socket_path: Path) -> None:
+    assert call(socket_path, "POST", "/autoscale", b"", **{"Content-Length": str(1 << 30)})[0] == 413
 
 
-def test_a_caller_that_disconnects_within_its_body_changes_nothing(served: Store, path: Path) -> None:
+def test_a_caller_that_disconnects_within_its_body_changes_nothing(served: Store, socket_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as caller:
-        caller.connect(str(path))
+        caller.connect(str(socket_path))
         caller.sendall(b'POST /autoscale HTTP/1.0\r\nContent-Length: 99\r\n\r\n{"arrays": []}')
         caller.shutdown(socket.SHUT_WR)
         assert caller.recv(100) == b""
     assert served.requests.load(1001.0).sets == ()
 
 
-def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, path: Path) -> None:
-    update(path, {"Name": "execute", "TargetCount": 2}, request_set="a")
-    update(path, {"Name": "execute", "TargetCoreCount": 8, "MachineType": "m5.large"}, request_set="b")
-    _, answer = call(path, "GET", "/requests")
+def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, socket_path: Path) -> None:
+    update(socket_path, {"Name": "execute", "TargetCount": 2}, request_set="a")
+    update(socket_path, {"Name": "execute", "TargetCoreCount": 8, "MachineType": "m5.large"}, request_set="b")
+    _, answer = call(socket_path, "GET", "/requests")
     assert ([one["name"] for one in answer["request_sets"]], answer["node_arrays"]) == (
         ["a", "b"],
         [
@@ -215,98 +212,100 @@ def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, 
     )
 
 
-def test_a_request_set_is_ended_by_name_which_wakes_the_loop_once(served: Store, path: Path, rings: Rings) -> None:
-    update(path, {"Name": "execute", "TargetCount": 2}, request_set="a b")
-    ended = [call(path, "DELETE", "/requests/a%20b")[1]["ended"] for _ in range(2)]
+def test_a_request_set_is_ended_by_name_which_wakes_the_loop_once(
+    served: Store, socket_path: Path, rings: Rings
+) -> None:
+    update(socket_path, {"Name": "execute", "TargetCount": 2}, request_set="a b")
+    ended = [call(socket_path, "DELETE", "/requests/a%20b")[1]["ended"] for _ in range(2)]
     assert (ended, served.requests.load(1001.0).sets, rings.count) == ([True, False], (), 2)
 
 
 def test_an_update_that_cannot_be_stored_is_reported_as_failure(
-    served: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+    served: Store, socket_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise StateNotKept("the disk is full")
 
     monkeypatch.setattr(served.requests, "update", full)
-    assert update(path, {"Name": "execute"}) == (503, {"error": "the disk is full"})
+    assert update(socket_path, {"Name": "execute"}) == (503, {"error": "the disk is full"})
 
 
-def test_a_request_during_a_stop_gets_a_note(path: Path, store: Store) -> None:
-    store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)
-    with serve_requests(RequestService(store, lambda: ARRAYS), path):
-        assert update(path, {"Name": "execute"})[1]["note"] == STOPPING
+def test_a_request_during_a_stop_gets_a_note(socket_path: Path, empty_store: Store) -> None:
+    empty_store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)
+    with serve_requests(RequestService(empty_store, lambda: ARRAYS), socket_path):
+        assert update(socket_path, {"Name": "execute"})[1]["note"] == STOPPING
 
 
-def test_without_a_loop_a_request_gets_a_note(store: Store, path: Path) -> None:
-    with serve_requests(RequestService(store, lambda: ARRAYS, loop_runs=lambda: False), path):
-        assert update(path, {"Name": "execute"})[1]["note"] == NO_LOOP
+def test_without_a_loop_a_request_gets_a_note(empty_store: Store, socket_path: Path) -> None:
+    with serve_requests(RequestService(empty_store, lambda: ARRAYS, loop_runs=lambda: False), socket_path):
+        assert update(socket_path, {"Name": "execute"})[1]["note"] == NO_LOOP
 
 
-def test_everybody_may_connect_to_the_socket_with_or_without_a_group(store: Store, path: Path) -> None:
-    service = RequestService(store, lambda: ARRAYS)
+def test_everybody_may_connect_to_the_socket_with_or_without_a_group(empty_store: Store, socket_path: Path) -> None:
+    service = RequestService(empty_store, lambda: ARRAYS)
     modes = []
     for group in (None, grp.getgrgid(os.getegid()).gr_name):
-        with serve_requests(service, path, group):
-            modes.append(stat.S_IMODE(path.stat().st_mode))
+        with serve_requests(service, socket_path, group):
+            modes.append(stat.S_IMODE(socket_path.stat().st_mode))
     assert modes == [0o666, 0o666]
 
 
 @pytest.mark.parametrize(("mode", "closed"), ((0o711, False), (0o700, True)))
 def test_a_group_that_cannot_reach_the_socket_is_logged(
-    store: Store, caplog: pytest.LogCaptureFixture, mode: int, closed: bool
+    empty_store: Store, caplog: pytest.LogCaptureFixture, mode: int, closed: bool
 ) -> None:
     group = grp.getgrgid(os.getegid()).gr_name
     with tempfile.TemporaryDirectory(dir="/tmp") as made:  # the temporary folders of pytest are not readable by others
         Path(made).chmod(mode)
-        with serve_requests(RequestService(store, lambda: ARRAYS), Path(made, "a.sock"), group):
+        with serve_requests(RequestService(empty_store, lambda: ARRAYS), Path(made, "a.sock"), group):
             assert (f"cannot reach {made}/a.sock: {made} is closed to it" in caplog.text) is closed
 
 
-def test_an_unknown_group_is_reported(store: Store, path: Path) -> None:
+def test_an_unknown_group_is_reported(empty_store: Store, socket_path: Path) -> None:
     with (
         pytest.raises(SettingsError, match="there is no group 'nobodys-group'"),
-        serve_requests(RequestService(store, lambda: ARRAYS), path, "nobodys-group"),
+        serve_requests(RequestService(empty_store, lambda: ARRAYS), socket_path, "nobodys-group"),
     ):
         pass
 
 
-def test_a_socket_left_by_a_crash_is_replaced(store: Store, path: Path) -> None:
-    path.parent.mkdir()
+def test_a_socket_left_by_a_crash_is_replaced(empty_store: Store, socket_path: Path) -> None:
+    socket_path.parent.mkdir()
     with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(path))
-    with serve_requests(RequestService(store, lambda: ARRAYS), path):
-        assert update(path)[0] == 200
+        left.bind(str(socket_path))
+    with serve_requests(RequestService(empty_store, lambda: ARRAYS), socket_path):
+        assert update(socket_path)[0] == 200
 
 
-def test_a_socket_on_which_another_process_listens_is_refused(served: Store, path: Path) -> None:
+def test_a_socket_on_which_another_process_listens_is_refused(served: Store, socket_path: Path) -> None:
     with (
         pytest.raises(SettingsError, match="another process listens on"),
-        serve_requests(RequestService(served, lambda: ARRAYS), path),
+        serve_requests(RequestService(served, lambda: ARRAYS), socket_path),
     ):
         pass
-    assert update(path)[0] == 200
+    assert update(socket_path)[0] == 200
 
 
-def test_a_file_that_is_not_a_socket_is_left_alone(store: Store, path: Path) -> None:
-    path.parent.mkdir()
-    path.write_text("precious")
+def test_a_file_that_is_not_a_socket_is_left_alone(empty_store: Store, socket_path: Path) -> None:
+    socket_path.parent.mkdir()
+    socket_path.write_text("precious")
     with (
         pytest.raises(SettingsError, match="exists and is not a socket"),
-        serve_requests(RequestService(store, lambda: ARRAYS), path),
+        serve_requests(RequestService(empty_store, lambda: ARRAYS), socket_path),
     ):
         pass
-    assert path.read_text() == "precious"
+    assert socket_path.read_text() == "precious"
 
 
-def test_a_path_too_long_for_a_socket_is_reported(store: Store, tmp_path: Path) -> None:
+def test_a_path_too_long_for_a_socket_is_reported(empty_store: Store, tmp_path: Path) -> None:
     with (
         pytest.raises(SettingsError, match="is too long for a socket"),
-        serve_requests(RequestService(store, lambda: ARRAYS), tmp_path / ("x" * 120)),
+        serve_requests(RequestService(empty_store, lambda: ARRAYS), tmp_path / ("x" * 120)),
     ):
         pass
 
 
-def test_updates_of_twenty_concurrent_callers_are_all_stored(served: Store, path: Path, rings: Rings) -> None:
+def test_updates_of_twenty_concurrent_callers_are_all_stored(served: Store, socket_path: Path, rings: Rings) -> None:
     """Each caller has a set of its own, and all share one; the shared one ends as the caller that was answered last
     wrote it.
     """
@@ -314,8 +313,8 @@ def test_updates_of_twenty_concurrent_callers_are_all_stored(served: Store, path
     def one(caller: int) -> list[tuple[int, dict[str, Any]]]:
         answers = []
         for number in range(10):
-            answers.append(update(path, {"Name": "execute", "TargetCount": number}, request_set=f"own {caller}"))
-            answers.append(update(path, {"Name": "execute", "TargetCount": caller}, request_set="shared"))
+            answers.append(update(socket_path, {"Name": "execute", "TargetCount": number}, request_set=f"own {caller}"))
+            answers.append(update(socket_path, {"Name": "execute", "TargetCount": caller}, request_set="shared"))
         return answers
 
     with ThreadPoolExecutor(20) as callers:
@@ -330,22 +329,27 @@ def test_updates_of_twenty_concurrent_callers_are_all_stored(served: Store, path
     )
 
 
-def test_silent_callers_do_not_block_others_forever(served: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_callers_do_not_block_others_forever(
+    served: Store, socket_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(deadlines, "HEAD", 0.3)
     silent = [socket.socket(socket.AF_UNIX) for _ in range(SOCKET.places)]
     for caller in silent:
-        caller.connect(str(path))
+        caller.connect(str(socket_path))
     try:
-        assert update(path)[0] == 200
+        assert update(socket_path)[0] == 200
     finally:
         for caller in silent:
             caller.close()
 
 
-def test_the_socket_and_its_threads_end_with_the_service(store: Store, path: Path) -> None:
-    with serve_requests(RequestService(store, lambda: ARRAYS), path):
-        update(path)
-    assert (path.exists(), [thread for thread in threading.enumerate() if thread.name == "requests"]) == (False, [])
+def test_the_socket_and_its_threads_end_with_the_service(empty_store: Store, socket_path: Path) -> None:
+    with serve_requests(RequestService(empty_store, lambda: ARRAYS), socket_path):
+        update(socket_path)
+    assert (socket_path.exists(), [thread for thread in threading.enumerate() if thread.name == "requests"]) == (
+        False,
+        [],
+    )
 
 
 @pytest.mark.parametrize(
@@ -360,37 +364,37 @@ def test_the_socket_and_its_threads_end_with_the_service(store: Store, path: Pat
     ),
 )
 def test_a_machine_type_that_the_provider_does_not_offer_is_reported(
-    store: Store, path: Path, asked: list[str], note: str
+    empty_store: Store, socket_path: Path, asked: list[str], note: str
 ) -> None:
     offered = frozenset({"Standard_D4_v3", "m5.large"})
-    with serve_requests(RequestService(store, lambda: ARRAYS, offered=lambda: offered), path):
-        answer = update(path, {"Name": "execute", "TargetCoreCount": 8, "MachineType": asked})[1]["note"]
-        (shown,) = call(path, "GET", "/requests")[1]["node_arrays"]
+    with serve_requests(RequestService(empty_store, lambda: ARRAYS, offered=lambda: offered), socket_path):
+        answer = update(socket_path, {"Name": "execute", "TargetCoreCount": 8, "MachineType": asked})[1]["note"]
+        (shown,) = call(socket_path, "GET", "/requests")[1]["node_arrays"]
     assert (answer.startswith(note), bool(answer)) == (True, bool(note))
     assert shown["unknown_types"] == ([] if not note else asked)
 
 
-def test_the_settings_of_the_service_are_readable(store: Store, path: Path) -> None:
-    store.service_settings.keep({"CP_CAP_AUTOSCALE_WORKERS": "3"}, 1.0)
-    with serve_requests(RequestService(store, lambda: ARRAYS), path):
-        assert call(path, "GET", "/settings") == (200, {"CP_CAP_AUTOSCALE_WORKERS": "3"})
+def test_the_settings_of_the_service_are_readable(empty_store: Store, socket_path: Path) -> None:
+    empty_store.service_settings.keep({"CP_CAP_AUTOSCALE_WORKERS": "3"}, 1.0)
+    with serve_requests(RequestService(empty_store, lambda: ARRAYS), socket_path):
+        assert call(socket_path, "GET", "/settings") == (200, {"CP_CAP_AUTOSCALE_WORKERS": "3"})
 
 
-def test_the_application_is_built_at_the_first_call(store: Store, path: Path) -> None:
+def test_the_application_is_built_at_the_first_call(empty_store: Store, socket_path: Path) -> None:
     made: list[Any] = []
 
     def application() -> Any:
-        made.append(make_app(Api(requests=RequestService(store, lambda: ARRAYS, lambda: 1000.0, lambda: None))))
+        made.append(make_app(Api(requests=RequestService(empty_store, lambda: ARRAYS, lambda: 1000.0, lambda: None))))
         return made[-1]
 
-    with served_locally(application, path):
+    with served_locally(application, socket_path):
         before = len(made)
-        first, second = (call(path, "GET", "/requests")[0] for _ in range(2))
+        first, second = (call(socket_path, "GET", "/requests")[0] for _ in range(2))
     assert (before, first, second, len(made)) == (0, 200, 200, 1)
 
 
 def test_after_a_defect_the_next_caller_is_served(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    empty_store: Store, socket_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("autoscaler.supervised.FIRST_WAIT", 0.01)
     monkeypatch.setattr("autoscaler.supervised._failures", {})
@@ -399,15 +403,15 @@ def test_after_a_defect_the_next_caller_is_served(
     def application() -> Any:
         if (defect := next(defects, None)) is not None:
             raise defect
-        return make_app(Api(requests=RequestService(store, lambda: ARRAYS, lambda: 1000.0, lambda: None)))
+        return make_app(Api(requests=RequestService(empty_store, lambda: ARRAYS, lambda: 1000.0, lambda: None)))
 
-    with served_locally(application, path):
-        assert call(path, "GET", "/requests")[0] == 200
+    with served_locally(application, socket_path):
+        assert call(socket_path, "GET", "/requests")[0] == 200
     assert sum("the thread requests failed and begins again" in message for message in caplog.messages) == 2
 
 
 def test_a_server_that_fails_serves_again(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    empty_store: Store, socket_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also one that had served before; the socket goes on listening meanwhile."""
     monkeypatch.setattr("autoscaler.supervised.FIRST_WAIT", 0.01)
@@ -415,7 +419,7 @@ def test_a_server_that_fails_serves_again(
     served: list[Any] = []
     answered = threading.Event()
     tick = _Uvicorn.on_tick
-    app = make_app(Api(requests=RequestService(store, lambda: ARRAYS, lambda: 1000.0, lambda: None)))
+    app = make_app(Api(requests=RequestService(empty_store, lambda: ARRAYS, lambda: 1000.0, lambda: None)))
 
     async def ticked(server: _Uvicorn, counter: int) -> bool:
         if server.config.app is not app:  # that of a session's fixture runs beside
@@ -427,19 +431,19 @@ def test_a_server_that_fails_serves_again(
         return await tick(server, counter)
 
     monkeypatch.setattr(_Uvicorn, "on_tick", ticked)
-    with served_locally(lambda: app, path):
-        assert call(path, "GET", "/requests")[0] == 200
+    with served_locally(lambda: app, socket_path):
+        assert call(socket_path, "GET", "/requests")[0] == 200
         answered.set()
         assert wait_for(lambda: any("failed and begins again" in message for message in caplog.messages), 60)
-        assert call(path, "GET", "/requests")[0] == 200
+        assert call(socket_path, "GET", "/requests")[0] == 200
     assert len(served) == 2
 
 
-def test_a_socket_without_callers_closes_at_once_with_the_service(path: Path) -> None:
+def test_a_socket_without_callers_closes_at_once_with_the_service(socket_path: Path) -> None:
     began = time.monotonic()
-    with served_locally(lambda: pytest.fail("nobody called"), path):
+    with served_locally(lambda: pytest.fail("nobody called"), socket_path):
         pass
-    assert (path.exists(), time.monotonic() - began < local_socket._END) == (False, True)
+    assert (socket_path.exists(), time.monotonic() - began < local_socket._END) == (False, True)
 
 
 def test_the_server_libraries_are_not_imported_before_the_first_call() -> None:
@@ -455,21 +459,24 @@ def test_the_server_libraries_are_not_imported_before_the_first_call() -> None:
 
 @pytest.mark.thorough
 def test_a_call_that_breaks_off_while_it_is_carried_out_leaves_no_traceback(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    empty_store: Store, socket_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The answer is sent after the body proves malformed, and before the server learns that the connection ended."""
     begun, goes_on, lost = threading.Event(), threading.Event(), threading.Event()
-    load = store.requests.load
+    load = empty_store.requests.load
 
     def slowly(at: float) -> Any:
         begun.set()
         goes_on.wait(120)
         return load(at)
 
-    monkeypatch.setattr(store.requests, "load", slowly)
+    monkeypatch.setattr(empty_store.requests, "load", slowly)
     monkeypatch.setattr(deadlines.TimedProtocol, "connection_lost", lambda *_: lost.set())
-    with serve_requests(RequestService(store, lambda: ARRAYS), path), socket.socket(socket.AF_UNIX) as caller:
-        caller.connect(str(path))
+    with (
+        serve_requests(RequestService(empty_store, lambda: ARRAYS), socket_path),
+        socket.socket(socket.AF_UNIX) as caller,
+    ):
+        caller.connect(str(socket_path))
         caller.sendall(b"GET /requests HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
         assert begun.wait(120)
         caller.sendall(b"no number\r\n")

@@ -34,7 +34,7 @@ NAME = "sge_autoscaler_longest_wait_seconds"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def measured_store(tmp_path: Path) -> Iterator[Store]:
     """The store of another process, in which a pass has left measures."""
     opened = Store.open(tmp_path / "cell.sqlite")
     measures = opened.measures.load()
@@ -65,7 +65,7 @@ def test_a_type_name_with_control_characters_breaks_no_line(tmp_path: Path) -> N
     assert "sge_autoscaler_workers" in read(text)
 
 
-def test_metrics_need_a_token_or_a_password(store: Store, tmp_path: Path) -> None:
+def test_metrics_need_a_token_or_a_password(measured_store: Store, tmp_path: Path) -> None:
     token = tokens.create(tmp_path / "tokens", "prometheus", Role.READER, time.time() + 3600)
     with application(tmp_path) as (app, calls), Server(app, Address("127.0.0.1", 0)).beside() as server:
         url = f"{server.url}/metrics"
@@ -80,18 +80,18 @@ def test_metrics_need_a_token_or_a_password(store: Store, tmp_path: Path) -> Non
     assert recorded == [(401, "/metrics")]  # calls of Prometheus would push out all others
 
 
-def test_metrics_are_those_of_the_newest_pass(store: Store, tmp_path: Path) -> None:
+def test_metrics_are_those_of_the_newest_pass(measured_store: Store, tmp_path: Path) -> None:
     with application(tmp_path) as (app, _), Server(app, Address("127.0.0.1", 0)).beside() as server:
         found = []
         for wait in (20.0, 30.0):
-            measures = store.measures.load()
+            measures = measured_store.measures.load()
             measures.set("longest_wait_seconds", wait)
-            store.measures.keep(measures, 100.0)
+            measured_store.measures.keep(measures, 100.0)
             found.append(read(requests.get(f"{server.url}/metrics", auth=(USER, PASSWORD), timeout=120).text)[NAME])
     assert found == [20.0, 30.0]
 
 
-def test_the_unix_socket_serves_metrics_too(store: Store, tmp_path: Path) -> None:
+def test_the_unix_socket_serves_metrics_too(measured_store: Store, tmp_path: Path) -> None:
     with application(tmp_path) as (app, _), served_locally(lambda: app, tmp_path / "a.sock"):
         connection = _Connection(tmp_path / "a.sock")
         connection.request("GET", "/metrics")
@@ -100,7 +100,7 @@ def test_the_unix_socket_serves_metrics_too(store: Store, tmp_path: Path) -> Non
     assert (answer.status, read(text)[NAME]) == (200, 12.0)
 
 
-def test_the_listener_for_workers_does_not_serve_metrics(store: Store, tmp_path: Path) -> None:
+def test_the_listener_for_workers_does_not_serve_metrics(measured_store: Store, tmp_path: Path) -> None:
     with application(tmp_path) as (app, _), Server(app, Address("127.0.0.1", 0), WORKERS).beside() as server:
         answer = requests.get(f"{server.url}/metrics", auth=(USER, PASSWORD), timeout=120)
     assert (answer.status_code, NAME in json.dumps(answer.text)) == (404, False)

@@ -49,7 +49,7 @@ from tests.commands.test_commands import environ
 from tests.deadlines import wait_for
 from tests.munged import made_by, munged, programs
 from tests.web.served import PASSWORD, USER, behind, free_port, password_file
-from tests.web.test_answers import World, first_job, owned_by, world
+from tests.web.test_answers import World, answering_service, first_job, owned_by
 
 __all__ = ["environ"]
 OWNER, OTHER = "daemon", "nobody"
@@ -98,7 +98,7 @@ class Site:
 @pytest.fixture
 def site(daemon: Path, tmp_path: Path) -> Iterator[Site]:
     with ExitStack() as stack:
-        service = stack.enter_context(world(owners_only=True))
+        service = stack.enter_context(answering_service(owners_only=True))
         seen = service.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
         service.loop.seen = owned_by(seen, OWNER), 8
         operations, calls = stack.enter_context(behind(tmp_path / "store.sqlite"))
@@ -137,7 +137,7 @@ def test_each_user_of_a_submit_host_sees_only_their_own_jobs(site: Site) -> None
     assert [site.sent(user, explained).status_code for user in (OWNER, OTHER)] == [200, 403]
     site.service.managers.append(OTHER)  # the service reads Grid Engine's managers itself
     assert site.sent(OTHER, explained).status_code == 403  # of those read within the last minute
-    with world(owners_only=True) as anew:
+    with answering_service(owners_only=True) as anew:
         anew.managers.append(OTHER)
         anew.loop.seen = site.service.loop.seen
         for end in ("", OWN):

@@ -45,7 +45,7 @@ def problems_but_prices(provider: AwsProvider) -> list[Problem]:
 
 
 @pytest.fixture
-def plane(region: Region) -> AwsPlane:
+def aws_plane(region: Region) -> AwsPlane:
     return AwsPlane(region)
 
 

@@ -52,16 +52,16 @@ def test_a_shortage_of_capacity_or_quota_is_a_problem_that_is_not_fatal(
     assert [problem.fatal for problem in problems_but_prices(provider)] == [False]
 
 
-def test_a_missing_region_is_a_problem(plane: AwsPlane) -> None:
-    what, remedy = only(fresh(plane, REGION=""))
+def test_a_missing_region_is_a_problem(aws_plane: AwsPlane) -> None:
+    what, remedy = only(fresh(aws_plane, REGION=""))
     assert "region" in what
     assert "CP_CAP_AUTOSCALE_AWS_REGION" in remedy
 
 
-def test_missing_credentials_are_a_problem(plane: AwsPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_a_problem(aws_plane: AwsPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    what, remedy = only(fresh(plane))
+    what, remedy = only(fresh(aws_plane))
     assert "credentials" in what
     assert "AWS_PROFILE" in remedy
 

@@ -32,7 +32,7 @@ TYPE = "c5.large"
 
 
 @pytest.fixture
-def plane(region: Region) -> AwsPlane:
+def aws_plane(region: Region) -> AwsPlane:
     return AwsPlane(region)
 
 
@@ -296,40 +296,40 @@ def test_a_machine_that_is_not_listed_yet_is_terminated_by_one_call(region: Regi
 
 
 def test_an_unlisted_machine_of_an_earlier_process_counts_as_gone_only_after_some_minutes(
-    region: Region, plane: AwsPlane
+    region: Region, aws_plane: AwsPlane
 ) -> None:
     """It may have been launched just before that process ended; whose it is cannot be seen until then."""
-    provider = plane.connect(CELL)
+    provider = aws_plane.connect(CELL)
     with pytest.raises(Unreachable) as found:
         provider.terminate(["i-0123456789abcdef0"])
-    plane.skew += SURELY_VISIBLE
+    aws_plane.skew += SURELY_VISIBLE
     provider.terminate(["i-0123456789abcdef0"])
     assert found.value.ids == ("i-0123456789abcdef0",)
     assert "ec2:TerminateInstances" not in region.control("calls")["recorded"]
 
 
 def test_a_forgotten_machine_does_not_keep_others_from_being_terminated_and_is_gone_after_some_minutes(
-    region: Region, plane: AwsPlane
+    region: Region, aws_plane: AwsPlane
 ) -> None:
     """A spot machine that ended long ago while nothing could be observed: EC2 knows its id no more."""
-    provider = plane.connect(CELL)
+    provider = aws_plane.connect(CELL)
     ids = provider.launch(order(buckets(provider), 3)).ids
     region.control("forget_machine", id=ids[0])
     with pytest.raises(Unreachable) as found:
         provider.terminate(ids)
     assert (found.value.ids, region.control("billable")["billable"]) == (ids[:1], [])
-    plane.skew += SURELY_VISIBLE
+    aws_plane.skew += SURELY_VISIBLE
     provider.terminate(ids)
 
 
 @pytest.mark.parametrize("stored", (True, False), ids=["stored", "of an earlier version"])
 def test_an_order_repeated_with_one_subnet_fewer_gives_the_same_machines(
-    region: Region, plane: AwsPlane, stored: bool
+    region: Region, aws_plane: AwsPlane, stored: bool
 ) -> None:
     """The places of the first request are the order's; where an earlier version did not store them, its machines are
     looked for.
     """
-    before = plane.like("ab")
+    before = aws_plane.like("ab")
     provider = before.connect(CELL)
     wanted = order(buckets(provider), 4)
     if stored:
@@ -338,7 +338,7 @@ def test_an_order_repeated_with_one_subnet_fewer_gives_the_same_machines(
     with pytest.raises(Unreachable):
         provider.launch(wanted)
     before.heal()
-    again = plane.connect(CELL).launch(wanted)
+    again = aws_plane.connect(CELL).launch(wanted)
     assert len(again.ids) == len(region.control("machines")) == 4
 
 

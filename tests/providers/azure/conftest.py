@@ -19,7 +19,7 @@ def region() -> Iterator[Region]:
 
 
 @pytest.fixture
-def plane(region: Region) -> Iterator[AzurePlane]:
+def azure_plane(region: Region) -> Iterator[AzurePlane]:
     """An empty region, which refused no request as unknown or malformed by the end of the test."""
     made = AzurePlane(region)
     yield made

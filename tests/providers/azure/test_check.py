@@ -128,8 +128,8 @@ def test_only_the_worker_role_can_be_granted_and_only_to_workers() -> None:
     assert condition.count("(") == condition.count(")")
 
 
-def test_workers_that_cannot_delete_themselves_are_a_warning(plane: AzurePlane) -> None:
-    problem, _ = plane.connect(CELL).check()
+def test_workers_that_cannot_delete_themselves_are_a_warning(azure_plane: AzurePlane) -> None:
+    problem, _ = azure_plane.connect(CELL).check()
     assert (problem.fatal, "AZURE_IDENTITY" in problem.remedy) == (False, True)
 
 
@@ -141,9 +141,9 @@ def test_a_missing_permission_is_named(region: Region) -> None:
     assert problem.startswith(f"these credentials may not do {missing} in workers | ")
 
 
-def test_a_subscription_whose_machines_cannot_be_listed_is_a_problem(plane: AzurePlane) -> None:
-    plane.region.fault({"kind": "error", "operation": "ListStates", "code": "AuthorizationFailed", "status": 403})
-    (problem,) = fatal(plane.connect(CELL))
+def test_a_subscription_whose_machines_cannot_be_listed_is_a_problem(azure_plane: AzurePlane) -> None:
+    azure_plane.region.fault({"kind": "error", "operation": "ListStates", "code": "AuthorizationFailed", "status": 403})
+    (problem,) = fatal(azure_plane.connect(CELL))
     assert "conf/azure/reader-role.json" in problem
 
 
@@ -271,12 +271,12 @@ def test_the_retry_time_that_azure_asks_for_is_kept() -> None:
 
 @pytest.mark.parametrize(("code", "kind"), (("AllocationFailed", OutOfCapacity), ("QuotaExceeded", QuotaReached)))
 def test_an_operation_that_fails_with_status_200_is_judged_by_its_code(
-    plane: AzurePlane, code: str, kind: type[ProviderError]
+    azure_plane: AzurePlane, code: str, kind: type[ProviderError]
 ) -> None:
     """As the SDK itself raises it at the end of a long-running operation."""
-    provider = plane.connect(CELL)
+    provider = azure_plane.connect(CELL)
     order = an_order(provider)
-    plane.region.control("set", fails={SMALL: code})
+    azure_plane.region.control("set", fails={SMALL: code})
     machines = provider.calls.client.virtual_machines
     wanted = body(order, "w-0", order.buckets[0].key, provider.settings)
     with pytest.raises(HttpResponseError) as caught:

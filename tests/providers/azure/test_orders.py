@@ -26,8 +26,8 @@ def launched(plane: AzurePlane, **order: Any) -> dict[str, Any]:
     return machine
 
 
-def test_all_tags_of_a_worker_are_in_the_creating_call(plane: AzurePlane) -> None:
-    assert launched(plane, token="o-0")["tags"] == {
+def test_all_tags_of_a_worker_are_in_the_creating_call(azure_plane: AzurePlane) -> None:
+    assert launched(azure_plane, token="o-0")["tags"] == {
         "sge-autoscaler-cell": CELL,
         "sge-autoscaler-order": "o",
         "sge-autoscaler-token": "o-0",
@@ -44,8 +44,8 @@ def test_a_spot_worker_is_deleted_on_eviction_and_has_the_set_price_limit(region
     )
 
 
-def test_an_on_demand_worker_has_no_spot_properties(plane: AzurePlane) -> None:
-    assert launched(plane)["properties"].keys().isdisjoint({"priority", "evictionPolicy", "billingProfile"})
+def test_an_on_demand_worker_has_no_spot_properties(azure_plane: AzurePlane) -> None:
+    assert launched(azure_plane)["properties"].keys().isdisjoint({"priority", "evictionPolicy", "billingProfile"})
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ def test_a_full_zone_is_asked_once_and_replaced_by_the_others(region: Region) ->
     assert region.control()["calls"].count("CreateMachine") == 1 + 4
 
 
-def test_a_full_quota_is_reported_with_its_name_limit_and_usage(plane: AzurePlane) -> None:
-    provider = plane.connect(CELL)
+def test_a_full_quota_is_reported_with_its_name_limit_and_usage(azure_plane: AzurePlane) -> None:
+    provider = azure_plane.connect(CELL)
     order = an_order(provider)
-    plane.region.control("limit", standardDSv5Family=1)
+    azure_plane.region.control("limit", standardDSv5Family=1)
     ((_, error),) = provider.launch(order).shortfalls
     assert isinstance(error, QuotaReached)
     assert "standardDSv5Family Cores quota. Current Limit: 1, Current Usage: 0, Additional Required: 2" in str(error)
@@ -211,69 +211,75 @@ def test_a_full_quota_is_reported_with_its_name_limit_and_usage(plane: AzurePlan
 
 @pytest.mark.parametrize(("code", "status"), (("AuthorizationFailed", 403), ("TooManyRequests", 429)))
 def test_existing_machines_of_an_order_that_may_not_be_looked_at_leave_it_open(
-    plane: AzurePlane, code: str, status: int
+    azure_plane: AzurePlane, code: str, status: int
 ) -> None:
-    provider = plane.connect(CELL)
+    provider = azure_plane.connect(CELL)
     order = an_order(provider)
     provider.launch(order)
-    plane.region.fault({"kind": "error", "operation": "GetMachine", "code": code, "status": status, "seconds": 30})
+    azure_plane.region.fault(
+        {"kind": "error", "operation": "GetMachine", "code": code, "status": status, "seconds": 30}
+    )
     with pytest.raises(Unreachable):
-        plane.connect(CELL).launch(order)
+        azure_plane.connect(CELL).launch(order)
 
 
 @pytest.mark.parametrize("listed", (True, False), ids=["listed", "not listed yet"])
-def test_a_machine_whose_end_has_no_answer_keeps_no_other_from_being_ended(plane: AzurePlane, listed: bool) -> None:
-    provider = plane.connect(CELL)
+def test_a_machine_whose_end_has_no_answer_keeps_no_other_from_being_ended(
+    azure_plane: AzurePlane, listed: bool
+) -> None:
+    provider = azure_plane.connect(CELL)
     ids = provider.launch(an_order(provider, count=4)).ids
     if listed:
         until(lambda: len(provider.workers()) == 4)
     operation = "DeleteMachine" if listed else "GetMachine"
-    plane.region.fault({"kind": "error", "operation": operation, "code": "InternalError", "status": 500, "times": 1})
+    azure_plane.region.fault(
+        {"kind": "error", "operation": operation, "code": "InternalError", "status": 500, "times": 1}
+    )
     with pytest.raises(Unreachable) as caught:
         provider.terminate(ids)
-    until(lambda: len(plane.region.control()["machines"]) == 1)
-    assert list(plane.region.control()["machines"]) == list(caught.value.ids)
+    until(lambda: len(azure_plane.region.control()["machines"]) == 1)
+    assert list(azure_plane.region.control()["machines"]) == list(caught.value.ids)
 
 
-def test_an_interrupted_order_asked_again_gives_its_existing_machines(plane: AzurePlane) -> None:
+def test_an_interrupted_order_asked_again_gives_its_existing_machines(azure_plane: AzurePlane) -> None:
     """The process died after the first machine, say. Launched again, nothing more is created."""
-    provider = plane.connect(CELL)
+    provider = azure_plane.connect(CELL)
     order = an_order(provider, count=3)
-    plane.region.control("set", stock={"*/*": 1})
+    azure_plane.region.control("set", stock={"*/*": 1})
     first = provider.launch(order).ids
-    plane.heal()
-    again = plane.connect(CELL).launch(order)
+    azure_plane.heal()
+    again = azure_plane.connect(CELL).launch(order)
     assert (again.ids, [type(error) for _, error in again.shortfalls]) == (first, [Throttled])
 
 
-def test_an_order_repeated_after_a_machine_was_lost_gives_the_same_ids(plane: AzurePlane) -> None:
-    provider = plane.connect(CELL)
+def test_an_order_repeated_after_a_machine_was_lost_gives_the_same_ids(azure_plane: AzurePlane) -> None:
+    provider = azure_plane.connect(CELL)
     order = an_order(provider, count=3)
     ids = provider.launch(order).ids
-    plane.region.control("vanish", name=ids[0])
-    until(lambda: len(plane.region.control()["machines"]) == 2)
-    assert set(plane.connect(CELL).launch(order).ids) == set(ids)
+    azure_plane.region.control("vanish", name=ids[0])
+    until(lambda: len(azure_plane.region.control()["machines"]) == 2)
+    assert set(azure_plane.connect(CELL).launch(order).ids) == set(ids)
 
 
 def test_an_order_is_refused_if_another_cell_has_a_machine_of_that_name(
-    plane: AzurePlane, monkeypatch: pytest.MonkeyPatch
+    azure_plane: AzurePlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autoscaler.providers.azure.tags.names", lambda order: ("taken",))
-    theirs = plane.connect(OTHER_CELL)
+    theirs = azure_plane.connect(OTHER_CELL)
     order = an_order(theirs)
     theirs.launch(type(order)(**{**_fields(order), "cell": OTHER_CELL}))
     with pytest.raises(Refused, match="taken"):
-        plane.connect(CELL).launch(order)
+        azure_plane.connect(CELL).launch(order)
 
 
 def _fields(order: object) -> dict[str, Any]:
     return {name: getattr(order, name) for name in type(order).__slots__}  # type: ignore[attr-defined]
 
 
-def test_throttling_has_the_retry_time_of_azure(plane: AzurePlane) -> None:
-    provider = plane.connect(CELL)
+def test_throttling_has_the_retry_time_of_azure(azure_plane: AzurePlane) -> None:
+    provider = azure_plane.connect(CELL)
     order = an_order(provider)
-    plane.region.fault(
+    azure_plane.region.fault(
         {"kind": "error", "operation": "CreateMachine", "code": "TooManyRequests", "status": 429, "seconds": 17}
     )
     with pytest.raises(Throttled) as caught:
@@ -289,16 +295,18 @@ def test_throttling_has_the_retry_time_of_azure(plane: AzurePlane) -> None:
         {"kind": "reset"},
     ),
 )
-def test_a_temporary_error_leaves_the_order_open(plane: AzurePlane, fault: dict[str, Any]) -> None:
-    provider: AzureProvider = plane.connect(CELL)
+def test_a_temporary_error_leaves_the_order_open(azure_plane: AzurePlane, fault: dict[str, Any]) -> None:
+    provider: AzureProvider = azure_plane.connect(CELL)
     order = an_order(provider)
-    plane.region.fault({"operation": "CreateMachine", **fault})
+    azure_plane.region.fault({"operation": "CreateMachine", **fault})
     with pytest.raises(Unreachable):
         provider.launch(order)
 
 
-def test_a_size_that_is_short_everywhere_is_out_of_capacity(plane: AzurePlane) -> None:
-    provider = plane.connect(CELL)
+def test_a_size_that_is_short_everywhere_is_out_of_capacity(azure_plane: AzurePlane) -> None:
+    provider = azure_plane.connect(CELL)
     order = an_order(provider)
-    plane.region.fault({"kind": "error", "operation": "CreateMachine", "code": "ZonalAllocationFailed", "status": 409})
+    azure_plane.region.fault(
+        {"kind": "error", "operation": "CreateMachine", "code": "ZonalAllocationFailed", "status": 409}
+    )
     assert [type(error) for _, error in provider.launch(order).shortfalls] == [OutOfCapacity]

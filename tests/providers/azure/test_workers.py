@@ -37,17 +37,19 @@ def described(worker: Worker) -> tuple[MachineState, str | None, str | None]:
         ("OSProvisioningTimedOut", "boot"),
     ),
 )
-def test_a_machine_whose_provisioning_fails_has_failure_and_message(plane: AzurePlane, code: str, kind: str) -> None:
-    plane.region.control("set", fails={SMALL: code})
-    worker = the_worker(rented(plane))
+def test_a_machine_whose_provisioning_fails_has_failure_and_message(
+    azure_plane: AzurePlane, code: str, kind: str
+) -> None:
+    azure_plane.region.control("set", fails={SMALL: code})
+    worker = the_worker(rented(azure_plane))
     assert described(worker) == (MachineState.PENDING, kind, f"{code}: Allocation failed. {code}")
 
 
-def test_terminating_a_machine_whose_provisioning_failed_leaves_nothing(plane: AzurePlane) -> None:
-    plane.region.control("set", fails={SMALL: "AllocationFailed"})
-    provider = rented(plane)
+def test_terminating_a_machine_whose_provisioning_failed_leaves_nothing(azure_plane: AzurePlane) -> None:
+    azure_plane.region.control("set", fails={SMALL: "AllocationFailed"})
+    provider = rented(azure_plane)
     provider.terminate([the_worker(provider).id])
-    until(lambda: not plane.billable())
+    until(lambda: not azure_plane.billable())
     assert not [worker for worker in provider.workers() if worker.exists]
 
 
@@ -60,26 +62,26 @@ def test_terminating_a_machine_whose_provisioning_failed_leaves_nothing(plane: A
     ),
 )
 def test_a_machine_that_is_down_exists_and_failed_unless_a_call_deallocated_it(
-    plane: AzurePlane, power: str, failure: str | None, ending: Ending, words: str
+    azure_plane: AzurePlane, power: str, failure: str | None, ending: Ending, words: str
 ) -> None:
-    provider = rented(plane)
-    (name,) = plane.region.control()["machines"]
-    plane.region.control("power", name=name, power=power)
+    provider = rented(azure_plane)
+    (name,) = azure_plane.region.control()["machines"]
+    azure_plane.region.control("power", name=name, power=power)
     worker = the_worker(provider)
     assert described(worker) == (MachineState.PENDING, failure, f"it is {words} and still costs money")
     assert worker.ending is ending
 
 
-def test_a_running_machine_with_a_failed_extension_has_not_failed(plane: AzurePlane) -> None:
-    provider = rented(plane)
-    (name,) = plane.region.control()["machines"]
-    plane.region.control("break", name=name, code="VMExtensionProvisioningError")
+def test_a_running_machine_with_a_failed_extension_has_not_failed(azure_plane: AzurePlane) -> None:
+    provider = rented(azure_plane)
+    (name,) = azure_plane.region.control()["machines"]
+    azure_plane.region.control("break", name=name, code="VMExtensionProvisioningError")
     assert described(the_worker(provider))[:2] == (MachineState.RUNNING, None)
 
 
-def test_a_booting_machine_is_pending_and_then_runs_with_name_and_address(plane: AzurePlane) -> None:
-    plane.region.control("set", boot=0.2)
-    provider = rented(plane)
+def test_a_booting_machine_is_pending_and_then_runs_with_name_and_address(azure_plane: AzurePlane) -> None:
+    azure_plane.region.control("set", boot=0.2)
+    provider = rented(azure_plane)
     states = [the_worker(provider).state]
     until(lambda: the_worker(provider).state is MachineState.RUNNING)
     worker = the_worker(provider)
@@ -92,79 +94,79 @@ def test_a_host_name_may_have_a_domain(region: Region) -> None:
     assert worker.name == f"{worker.id}.workers.internal"
 
 
-def test_addresses_are_requested_only_while_one_is_unknown(plane: AzurePlane) -> None:
-    provider = rented(plane, count=3)
+def test_addresses_are_requested_only_while_one_is_unknown(azure_plane: AzurePlane) -> None:
+    provider = rented(azure_plane, count=3)
     for _ in range(3):
         provider.workers()
-    assert plane.region.control()["calls"].count("Cards") == 1
+    assert azure_plane.region.control()["calls"].count("Cards") == 1
 
 
-def test_without_permission_to_list_addresses_a_worker_has_no_address(plane: AzurePlane) -> None:
-    plane.region.fault({"kind": "error", "operation": "Cards", "code": "AuthorizationFailed", "status": 403})
-    assert the_worker(rented(plane)).address is None
+def test_without_permission_to_list_addresses_a_worker_has_no_address(azure_plane: AzurePlane) -> None:
+    azure_plane.region.fault({"kind": "error", "operation": "Cards", "code": "AuthorizationFailed", "status": 403})
+    assert the_worker(rented(azure_plane)).address is None
 
 
-def test_states_are_requested_once_a_minute(plane: AzurePlane) -> None:
-    provider = rented(plane)
+def test_states_are_requested_once_a_minute(azure_plane: AzurePlane) -> None:
+    provider = rented(azure_plane)
     times = iter((0.0, 0.0, 1.0, STATUS_AGE - 1, STATUS_AGE + 1, *(STATUS_AGE + 2,) * 9))
     provider.clock = lambda: next(times)
     for _ in range(4):
         provider.workers()
-    assert plane.region.control()["calls"].count("ListStates") == 2
+    assert azure_plane.region.control()["calls"].count("ListStates") == 2
 
 
-def test_a_machine_that_vanished_is_listed_as_terminated(plane: AzurePlane) -> None:
-    provider = rented(plane)
+def test_a_machine_that_vanished_is_listed_as_terminated(azure_plane: AzurePlane) -> None:
+    provider = rented(azure_plane)
     name = the_worker(provider).id
-    plane.region.control("vanish", name=name)
-    until(lambda: not plane.region.control()["machines"])
+    azure_plane.region.control("vanish", name=name)
+    until(lambda: not azure_plane.region.control()["machines"])
     gone = the_worker(provider)
     assert (gone.id, gone.state) == (name, MachineState.TERMINATED)
 
 
-def test_a_machine_that_we_terminated_is_not_requested_singly_when_unlisted(plane: AzurePlane) -> None:
-    provider = rented(plane, count=3)
+def test_a_machine_that_we_terminated_is_not_requested_singly_when_unlisted(azure_plane: AzurePlane) -> None:
+    provider = rented(azure_plane, count=3)
     provider.terminate([worker.id for worker in provider.workers()])
-    until(lambda: not plane.billable())
+    until(lambda: not azure_plane.billable())
     states = [worker.state for worker in provider.workers()]
-    assert (states, "GetMachine" in plane.region.control()["calls"]) == ([MachineState.TERMINATED] * 3, False)
+    assert (states, "GetMachine" in azure_plane.region.control()["calls"]) == ([MachineState.TERMINATED] * 3, False)
 
 
-def test_a_machine_missing_from_a_listing_is_not_terminated(plane: AzurePlane) -> None:
-    provider = rented(plane)
+def test_a_machine_missing_from_a_listing_is_not_terminated(azure_plane: AzurePlane) -> None:
+    provider = rented(azure_plane)
     provider.workers()
-    plane.region.control("set", lag=60)
+    azure_plane.region.control("set", lag=60)
     assert [provider.workers() for _ in range(2)] == [[], []]
-    plane.region.control("set", lag=0)
+    azure_plane.region.control("set", lag=0)
     assert the_worker(provider).state is MachineState.RUNNING
 
 
-def test_a_foreign_web_page_is_not_an_empty_listing(plane: AzurePlane) -> None:
-    provider = rented(plane)
-    plane.region.fault({"kind": "stranger", "operation": "ListMachines"})
+def test_a_foreign_web_page_is_not_an_empty_listing(azure_plane: AzurePlane) -> None:
+    provider = rented(azure_plane)
+    azure_plane.region.fault({"kind": "stranger", "operation": "ListMachines"})
     with pytest.raises(Unreachable, match="no value"):
         provider.workers()
 
 
-def test_an_error_on_the_second_page_fails_the_listing(plane: AzurePlane) -> None:
-    plane.region.control("set", page=2)
-    provider = rented(plane, count=3)
+def test_an_error_on_the_second_page_fails_the_listing(azure_plane: AzurePlane) -> None:
+    azure_plane.region.control("set", page=2)
+    provider = rented(azure_plane, count=3)
     provider.workers()
-    plane.region.fault({"kind": "error", "operation": "ListMachinesNext", "status": 503, "code": "ServerBusy"})
+    azure_plane.region.fault({"kind": "error", "operation": "ListMachinesNext", "status": 503, "code": "ServerBusy"})
     with pytest.raises(Unreachable, match="ServerBusy"):
         provider.workers()
 
 
 @pytest.mark.parametrize(("status", "code"), ((403, "AuthorizationFailed"), (401, "ExpiredAuthenticationToken")))
-def test_a_refused_listing_raises_unreachable(plane: AzurePlane, status: int, code: str) -> None:
-    provider = rented(plane)
-    plane.region.fault({"kind": "error", "operation": "ListMachines", "status": status, "code": code})
+def test_a_refused_listing_raises_unreachable(azure_plane: AzurePlane, status: int, code: str) -> None:
+    provider = rented(azure_plane)
+    azure_plane.region.fault({"kind": "error", "operation": "ListMachines", "status": status, "code": code})
     with pytest.raises(Unreachable, match=code):
         provider.workers()
 
 
-def test_a_spot_worker_is_listed_as_spot(plane: AzurePlane) -> None:
-    provider = plane.connect(CELL)
+def test_a_spot_worker_is_listed_as_spot(azure_plane: AzurePlane) -> None:
+    provider = azure_plane.connect(CELL)
     provider.launch(an_order(provider, price_type=PriceType.SPOT))
     assert the_worker(provider).bucket.price_type is PriceType.SPOT
 
@@ -177,9 +179,9 @@ def test_a_worker_of_a_size_that_is_no_longer_offered_keeps_its_type(region: Reg
 
 
 def test_the_console_is_requested_without_the_token_for_azure(
-    plane: AzurePlane, monkeypatch: pytest.MonkeyPatch
+    azure_plane: AzurePlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provider = rented(plane)
+    provider = rented(azure_plane)
     name = the_worker(provider).id
     asked: list[object] = []
     get = requests.get
@@ -192,23 +194,23 @@ def test_the_console_is_requested_without_the_token_for_azure(
     assert (provider.console(name), asked) == (f"{name} login:\n", [None])
 
 
-def test_the_console_of_a_machine_of_another_cell_is_empty(plane: AzurePlane) -> None:
-    name = the_worker(rented(plane)).id
-    assert plane.connect("other").console(name) == ""
+def test_the_console_of_a_machine_of_another_cell_is_empty(azure_plane: AzurePlane) -> None:
+    name = the_worker(rented(azure_plane)).id
+    assert azure_plane.connect("other").console(name) == ""
 
 
-def test_terminating_several_is_refused_if_one_belongs_to_another_cell(plane: AzurePlane) -> None:
-    ours = rented(plane)
-    theirs = plane.connect("other")
+def test_terminating_several_is_refused_if_one_belongs_to_another_cell(azure_plane: AzurePlane) -> None:
+    ours = rented(azure_plane)
+    theirs = azure_plane.connect("other")
     order = an_order(theirs, token="u-0")
     named = theirs.launch(type(order)(**{**{name: getattr(order, name) for name in order.__slots__}, "cell": "other"}))
     with pytest.raises(Refused, match="left alone"):
         ours.terminate([the_worker(ours).id, *named.ids])
-    assert len(plane.region.control()["machines"]) == 2
+    assert len(azure_plane.region.control()["machines"]) == 2
 
 
-def test_a_locked_machine_is_refused_with_the_error_code(plane: AzurePlane) -> None:
-    provider = rented(plane)
-    plane.region.fault({"kind": "error", "operation": "DeleteMachine", "code": "ScopeLocked", "status": 409})
+def test_a_locked_machine_is_refused_with_the_error_code(azure_plane: AzurePlane) -> None:
+    provider = rented(azure_plane)
+    azure_plane.region.fault({"kind": "error", "operation": "DeleteMachine", "code": "ScopeLocked", "status": 409})
     with pytest.raises(Refused, match="ScopeLocked"):
         provider.terminate([the_worker(provider).id])
