@@ -32,10 +32,10 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
 from autoscaler.core.workers.settled import SettledWorkers
 from autoscaler.engine.actor import Actor
-from autoscaler.engine.arrivals import Arrivals
 from autoscaler.engine.cost_keeper import slots_of
 from autoscaler.engine.fulfil import Fulfilment
 from autoscaler.engine.observe import Observation, Observer
+from autoscaler.engine.pacing import SOON, Pacing
 from autoscaler.engine.pass_listener import FailedPass, Pass, PassListener, PassListeners
 from autoscaler.engine.place import place_of
 from autoscaler.engine.steady_clock import SteadyClock
@@ -62,14 +62,8 @@ from autoscaler.store.overrides import AUTOSCALER, MAY_COME, Verb
 from autoscaler.store.store import Store
 from autoscaler.supervised import troubles as failed_threads
 
-SOON = 1.0
-"""Seconds from a pass that acted to the next: each step of a worker is small, and the next one may be due."""
-GATHER = 0.2
-"""Seconds that the loop waits after an event for others of the same burst."""
 IDLE = 6.0
 """The pause between passes, in polling delays, while there is nothing to scale and Grid Engine's events arrive."""
-PERSONS_WAIT = 5.0
-"""Seconds that the loop may put off an operator's command to leave qmaster alone."""
 LONG_PAUSE = 10.0
 """Seconds between passes above which the log says why."""
 COMMANDS_SLOW = "our commands to Grid Engine take more than 5 % of the time: passes are up to a minute apart"
@@ -162,12 +156,10 @@ class Loop:
     """Listed machines that the provider was asked to end."""
     _cleaned_at: float | None = None
     _changes_seen: int = 0
-    _arrivals: Arrivals = field(default_factory=Arrivals)
-    _removed: bool = False
-    """Whether the last pass removed a host whose machine is still to be terminated."""
     _settled: SettledWorkers = field(default_factory=SettledWorkers)
     """What is reported sees hosts as Grid Engine has them, a plan as rules and queues change them."""
     _fulfilment: Fulfilment = field(init=False)
+    _pacing: Pacing = field(default_factory=Pacing)
 
     def __post_init__(self) -> None:
         self.listeners.dry_run = self.dry_run
@@ -381,10 +373,15 @@ class Loop:
             log.info("%s after %d attempts", again, self._blind_passes)
         self._blind, self._blind_passes = "", 0
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
-        now, due, self._removed = self.observer.clock(), done.plan.due, done.did(Remove)
-        arriving = self._arrivals.next_observation(done.plan.workers, now, self.stopwatch() - began)
-        looks = [done.next_in, *([SOON] if done.acted else []), *([] if arriving is None else [arriving])]
-        return min(looks) if due is None else min(*looks, max(GATHER, due - now))
+        return self._pacing.pause_after(
+            done.plan.workers,
+            now=self.observer.clock(),
+            took=self.stopwatch() - began,
+            delay=done.next_in,
+            due=done.plan.due,
+            acted=bool(done.acted),
+            removed=done.did(Remove),
+        )
 
     def _failed(self, error: Exception) -> float:
         """Log what ended a pass, or the wait after it; returns how long to wait."""
@@ -419,28 +416,18 @@ class Loop:
         return doubled_wait(self._blind_passes, SOON, self.poll)
 
     def _wait(self, pause: float, *, at_least: float) -> None:
-        """Wait for the poll or for a reason to observe earlier. The wait is never shorter than the last pass took, so
-        that a storm of events leaves this machine half of its time, nor shorter than the pause that qmaster needs. For
-        an operator's command, or a worker that boots, joins or was removed, that pause is a few seconds at most.
-        """
-        began = self.stopwatch()
+        """Wait for the poll or for a reason to observe earlier, for at least as long as the last pass took."""
         alone = 0.0 if self.guard is None else self.guard.pause(self.poll)
-        if self._arrivals.expected or self._removed:
-            alone = min(alone, PERSONS_WAIT)
-        pause, earliest, person = max(pause, alone), began + max(at_least, alone), False
-        gathered: float | None = None
+        wait = self._pacing.wait(self.stopwatch(), pause, at_least=at_least, alone=alone)
         while not self._stop and not self._reload_wanted:
             self.notifier.alive()
-            until = began + pause if gathered is None else max(gathered, earliest)
-            if gathered is not None and person:
-                until = min(until, max(gathered, began + max(at_least, min(alone, PERSONS_WAIT))))
-            left = until - self.stopwatch()
+            left = wait.until - self.stopwatch()
             if left <= 0:
                 return
             rung = self.wakeup.wait(min(left, self.notifier.watchdog_every or left))
-            person = self._others_wrote() or person
-            if (rung or person) and gathered is None:
-                gathered = self.stopwatch() + GATHER
+            person = self._others_wrote()
+            if rung or person:
+                wait.ring(self.stopwatch(), person=person)
 
     def _others_wrote(self) -> bool:
         """Whether another process wrote to the store."""
