@@ -1,45 +1,57 @@
-"""What the commands `simulate` and `sweep` share: conditions, policies and workloads made of what a person wrote."""
+"""What commands that simulate share: conditions, policies, workloads, progress, the page."""
 
 from __future__ import annotations
 
+import signal
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from autoscaler.commands._output import echo
 from autoscaler.errors import SettingsError
+from autoscaler.new_folder import write_file
 
 if TYPE_CHECKING:
     from autoscaler.commands.context import Invocation
     from autoscaler.core.model.fleet import Bucket
     from autoscaler.core.policy import Policy
     from autoscaler.simulation.accounting import AccountingOptions
-    from autoscaler.simulation.candidates import Conditions
+    from autoscaler.simulation.candidates import Candidate, Conditions
     from autoscaler.simulation.market import Market
     from autoscaler.simulation.past import Past
+    from autoscaler.simulation.results import Document
+    from autoscaler.simulation.run import Simulation
     from autoscaler.simulation.workload import Workload
+
+
+TODAY = "today"
+_RULES = ("static", "one-per-job", "karpenter", "cloud-pipeline", "oracle")
+"""Those of `simulation.baselines`, which is imported when it is needed."""
 
 
 @dataclass(frozen=True)
 class SimulationOptions:
     """The options of the command, besides what is tried and on what."""
 
-    catalog: Path | None
-    market: Path | None
-    most: int | None
-    boot: float
-    join: float
-    spread: float
-    failing: float
-    billing_minimum: float
-    billing_step: float
-    schedule_interval: float
-    fixed_order: bool
-    one_host: int | None
-    memory_complex: str
-    user_slots: int | None
-    dependencies: bool
-    seed: int
+    catalog: Path | None = None
+    market: Path | None = None
+    most: int | None = None
+    boot: float = 120.0
+    join: float = 10.0
+    spread: float = 0.0
+    failing: float = 0.0
+    billing_minimum: float = 60.0
+    billing_step: float = 1.0
+    schedule_interval: float = 15.0
+    fixed_order: bool = False
+    one_host: int | None = None
+    memory_complex: str = ""
+    user_slots: int | None = None
+    dependencies: bool = False
+    seed: int = 1
 
 
 def conditions_of(options: SimulationOptions) -> Conditions:
@@ -154,3 +166,89 @@ def of_accounting(options: SimulationOptions, one_host: int) -> AccountingOption
 
     requests = (options.memory_complex,) if options.memory_complex else ()
     return AccountingOptions(one_host, requests=requests)
+
+
+def candidate_of(invocation: Invocation, name: str) -> Candidate:
+    """The policy that a name of --compare stands for. Raises SettingsError."""
+    from autoscaler.simulation.candidates import Candidate
+
+    if name.split(":")[0] in _RULES:
+        return Candidate(name, policy_of(invocation, {}), name)
+    if name == TODAY:
+        return Candidate(name, policy_of(invocation, {}))
+    if Path(name).is_file():
+        return Candidate(Path(name).stem, policy_of(invocation, {}, Path(name)))
+    if "=" in name:
+        changed = dict(pair.partition("=")[::2] for pair in name.split("+"))
+        return Candidate(name, policy_of(invocation, changed))
+    raise SettingsError(
+        f"--compare {name}: there is no settings file of this name, and no such rule; write today, a file, "
+        f"NAME=VALUE, or one of {', '.join(_RULES)}"
+    )
+
+
+class Progress:
+    """A line on the terminal: how far the simulation is, and how long it will take."""
+
+    def __init__(self, read: Workload) -> None:
+        self._expected = read.expected
+        self._began, self._last = time.monotonic(), 0.0
+        self._on = sys.stderr.isatty()
+
+    def show(self, name: str, now: float, tasks: int) -> None:
+        at = time.monotonic()
+        if not self._on or at - self._last < 0.5:
+            return
+        self._last = at
+        share = min(1.0, tasks / self._expected) if self._expected else 0.0
+        left = (at - self._began) * (1 - share) / share if share else 0.0
+        remaining = f", about {left:.0f} s left" if share else ""
+        sys.stderr.write(f"\r\x1b[K{name}: day {now / 86400:.1f}, {tasks:,} tasks ({share:.0%}){remaining}")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._on:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+class Stopper:
+    """Ctrl-C ends the simulation and shows what it had until then; a second one ends the command."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._running: Simulation | None = None
+
+    def watch(self, simulation: Simulation) -> None:
+        self._running = simulation
+
+    def __enter__(self) -> Stopper:
+        self._before = signal.signal(signal.SIGINT, self._stop)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _stop(self, *_: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        if self._running is not None:
+            self._running.stop()
+
+
+def write_page(
+    page: Path,
+    documents: Sequence[Document],
+    assumptions: Sequence[str],
+    backtest: Document | None = None,
+    **more: Any,
+) -> None:
+    """Write the self-contained page. `more`: as `page_text` has it. Raises SettingsError if that is not possible."""
+    from autoscaler.simulation.page import page_text
+
+    try:
+        write_file(page, page_text(documents, assumptions, backtest, **more).encode(), mode=0o644)
+    except OSError as error:
+        raise SettingsError(f"cannot write {page}: {error.strerror}") from error
+    echo(f"{page}: written", err=True)

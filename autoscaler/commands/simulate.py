@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,29 +11,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autoscaler.commands._duration import Duration
-from autoscaler.commands._output import echo, json_option, print_json
+from autoscaler.commands._output import json_option, print_json
 from autoscaler.commands._simulated import (
+    TODAY,
+    Progress,
     SimulationOptions,
+    Stopper,
     assumed,
+    candidate_of,
     conditions_of,
     largest_host,
-    policy_of,
     workload_of,
+    write_page,
 )
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
-from autoscaler.new_folder import write_file
 
 if TYPE_CHECKING:
-    from autoscaler.simulation.candidates import Candidate
     from autoscaler.simulation.past import Past
     from autoscaler.simulation.results import Document
-    from autoscaler.simulation.run import Simulation
-    from autoscaler.simulation.workload import Workload
-
-TODAY = "today"
-_RULES = ("static", "one-per-job", "karpenter", "cloud-pipeline", "oracle")
-"""Those of `simulation.baselines`, which is imported when it is needed."""
 
 
 @click.command("simulate")
@@ -117,27 +111,27 @@ def command(
         invocation = invocation.as_running
         past = _past(invocation, last)
         conditions = replace(conditions, delays=past.delays(conditions.delays))
-    candidates = [_candidate(invocation, name) for name in compare.split(",") if name]
+    candidates = [candidate_of(invocation, name) for name in compare.split(",") if name]
     if not candidates:
         raise SettingsError("--compare names nothing to try; leave it out to try the settings of today")
     if past is not None and candidates[0].name != TODAY:
-        candidates = [_candidate(invocation, TODAY), *(each for each in candidates if each.name != TODAY)]
+        candidates = [candidate_of(invocation, TODAY), *(each for each in candidates if each.name != TODAY)]
     # One workload for all: what one policy could place on one host, all are asked to.
     one_host = options.one_host or min(largest_host(candidate.policy, conditions.buckets) for candidate in candidates)
     documents: list[Document] = []
     assumptions: dict[str, None] = {}
-    with _Stopper() as stopper:
+    with Stopper() as stopper:
         for candidate in candidates:
             if stopper.asked:
                 break
             read = workload_of(workload or "", options, one_host, past)
             assumptions |= dict.fromkeys([*read.assumptions, *assumed(conditions)])
-            shown = _Progress(read)
+            shown = Progress(read)
             documents.append(try_policy(candidate, read, conditions, shown.show, stopper.watch))
             shown.clear()
     backtest = None if past is None else backtest_of(past, documents[0])
     if page is not None:
-        _write_page(page, documents, list(assumptions), backtest)
+        write_page(page, documents, list(assumptions), backtest)
     if as_json:
         of_past = {} if backtest is None else {"backtest": backtest}
         print_json({"schema": SCHEMA, "policies": documents, "assumptions": list(assumptions), **of_past})
@@ -158,84 +152,3 @@ def _past(invocation: Invocation, last: float) -> Past:
     with reading_store(invocation) as store:
         lives = store.history.lifetimes(now - last)
     return read_past(invocation.common / "accounting", lives, now - last, now)
-
-
-def _candidate(invocation: Invocation, name: str) -> Candidate:
-    """The policy that a name of --compare stands for. Raises SettingsError."""
-    from autoscaler.simulation.candidates import Candidate
-
-    if name.split(":")[0] in _RULES:
-        return Candidate(name, policy_of(invocation, {}), name)
-    if name == TODAY:
-        return Candidate(name, policy_of(invocation, {}))
-    if Path(name).is_file():
-        return Candidate(Path(name).stem, policy_of(invocation, {}, Path(name)))
-    if "=" in name:
-        changed = dict(pair.partition("=")[::2] for pair in name.split("+"))
-        return Candidate(name, policy_of(invocation, changed))
-    raise SettingsError(
-        f"--compare {name}: there is no settings file of this name, and no such rule; write today, a file, "
-        f"NAME=VALUE, or one of {', '.join(_RULES)}"
-    )
-
-
-class _Progress:
-    """A line on the terminal: how far the simulation is, and how long it will take."""
-
-    def __init__(self, read: Workload) -> None:
-        self._expected = read.expected
-        self._began, self._last = time.monotonic(), 0.0
-        self._on = sys.stderr.isatty()
-
-    def show(self, name: str, now: float, tasks: int) -> None:
-        at = time.monotonic()
-        if not self._on or at - self._last < 0.5:
-            return
-        self._last = at
-        share = min(1.0, tasks / self._expected) if self._expected else 0.0
-        left = (at - self._began) * (1 - share) / share if share else 0.0
-        remaining = f", about {left:.0f} s left" if share else ""
-        sys.stderr.write(f"\r\x1b[K{name}: day {now / 86400:.1f}, {tasks:,} tasks ({share:.0%}){remaining}")
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        if self._on:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
-class _Stopper:
-    """Ctrl-C ends the simulation and shows what it had until then; a second one ends the command."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self._running: Simulation | None = None
-
-    def watch(self, simulation: Simulation) -> None:
-        self._running = simulation
-
-    def __enter__(self) -> _Stopper:
-        self._before = signal.signal(signal.SIGINT, self._stop)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-
-    def _stop(self, *_: object) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-        if self._running is not None:
-            self._running.stop()
-
-
-def _write_page(
-    page: Path, documents: Sequence[Document], assumptions: Sequence[str], backtest: Document | None
-) -> None:
-    from autoscaler.simulation.page import page_text
-
-    try:
-        write_file(page, page_text(documents, assumptions, backtest).encode(), mode=0o644)
-    except OSError as error:
-        raise SettingsError(f"cannot write {page}: {error.strerror}") from error
-    echo(f"{page}: written", err=True)
