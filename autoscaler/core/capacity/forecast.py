@@ -52,6 +52,12 @@ class Forecast:
             for want, result in zip(demands, self.results, strict=True)
         ]
 
+    def slots(self, demands: Sequence[CategoryDemand]) -> int:
+        """Slots of the tasks that fit."""
+        return sum(
+            want.demand.slots * (result.now + result.coming) for want, result in zip(demands, self.results, strict=True)
+        )
+
 
 def make_forecast(
     demands: Sequence[CategoryDemand],
@@ -63,7 +69,25 @@ def make_forecast(
 ) -> Forecast:
     """`before`: hosts as they were when the jobs were read, if some jobs were dispatched since. `for_others`: draining
     hosts that only the `other_demands` may enable again.
+
+    What the dispatched jobs hold is not known. More of a consumable may lead to a worse order of placement, so where
+    tasks are left, hosts count with the least that they had as well, and what serves more slots counts.
     """
+    found = _forecast(demands, supply, max_capacity, before, other_demands, for_others)
+    if before.hosts and before.at_least != before.hosts and any(found.unmet(demands)):
+        other = _forecast(demands, supply, max_capacity, before.with_least, other_demands, for_others)
+        return max(found, other, key=lambda each: each.slots(demands))
+    return found
+
+
+def _forecast(
+    demands: Sequence[CategoryDemand],
+    supply: Supply,
+    max_capacity: MaxCapacity,
+    before: BeforeDispatch,
+    other_demands: Sequence[CategoryDemand],
+    for_others: frozenset[str],
+) -> Forecast:
     wants = [(want.demand, want.count) for want in demands]
     hosts, to_enable = supply.all, frozenset[str]()
     placement = OpenPlacement(before.of(hosts))

@@ -27,6 +27,13 @@ class BeforeDispatch:
     """By name, the index of each host of the cell. Placement fills hosts in order, so a host that comes back into the
     supply must get its old place: elsewhere the same jobs may fit worse.
     """
+    at_least: Mapping[str, Host] = field(default_factory=lambda: MappingProxyType({}))
+    """The same hosts if the jobs in flight hold nothing but slots."""
+
+    @property
+    def with_least(self) -> BeforeDispatch:
+        """The hosts if the jobs in flight hold nothing but slots."""
+        return replace(self, hosts=self.at_least)
 
     def of(self, supply: Iterable[Host]) -> tuple[Host, ...]:
         """The supply with each of these hosts as it was when the jobs were read, also if full or closed now."""
@@ -46,17 +53,19 @@ def before_dispatch(
     """Hosts with slots in flight, as they were when the jobs were read.
 
     What was left of a consumable then is not known. For each slot in flight, the most that any waiting job asks for is
-    added to what is left now. `groups`: of workers, by name.
+    added to what is left now, or nothing. `groups`: of workers, by name.
     """
     found: dict[str, Host] = {}
+    least: dict[str, Host] = {}
     for host in cluster.hosts:
         slots = sum(instance.in_flight for instance in host.instances)
         earlier = joined_host(_earlier(host), cluster.complexes, names) if slots else None
         if earlier is not None:
             held = {name: slots * amount for name, amount in _most_of_a_slot(demands)}
             free = tuple((name, left + held.get(name, 0)) for name, left in earlier.free)
-            found[host.name] = replace(earlier, free=free, group=groups.get(host.name, ""))
-    return BeforeDispatch(found, {host.name: at for at, host in enumerate(cluster.hosts)} if found else {})
+            least[host.name] = replace(earlier, group=groups.get(host.name, ""))
+            found[host.name] = replace(least[host.name], free=free)
+    return BeforeDispatch(found, {host.name: at for at, host in enumerate(cluster.hosts)} if found else {}, least)
 
 
 def _earlier(host: ExecutionHost) -> ExecutionHost:
