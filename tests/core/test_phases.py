@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from autoscaler.core.workers.phases import (
     DECIDING,
     PHASES,
     Condition,
+    Conditions,
     Phase,
     WorkerFacts,
     conditions_of,
@@ -307,6 +308,87 @@ def test_every_phase_and_condition_has_a_row() -> None:
     assert [row.condition for row in CONDITIONS] == list(Condition)
     assert BY_PHASE.keys() == set(Phase) - {Phase.ORDERED}
     assert {row.condition for row in DECIDING} <= set(Condition)
+
+
+HOLDS: Mapping[Condition, tuple[Observation, Observation]] = {
+    Condition.UNLISTED: (Observation(listed="left out"), Observation()),
+    Condition.UNKNOWN_ARRAY: (
+        Observation(array="forgotten"),
+        Observation(array="forgotten", listed=MachineState.STOPPING),
+    ),
+    Condition.NAME_TAKEN: (Observation(host="busy", age=300.0, taken="newer"), Observation(host="busy", age=300.0)),
+    Condition.NAME_AWAITED: (
+        Observation(heard=False, age=20.0, joined=False, taken="older"),
+        Observation(heard=True, age=20.0, joined=False, taken="older"),
+    ),
+    Condition.FENCED: (Observation(fenced=300.0), Observation(host="none", fenced=300.0)),
+    Condition.DISABLED_BY_HAND: (Observation(host="closed"), Observation(host="closed", mark=Disabling.IDLE)),
+    Condition.INTERRUPTED: (Observation(notice="terminate"), Observation(notice="rebalance")),
+    Condition.ADVISED: (Observation(notice="rebalance"), Observation(notice="terminate")),
+    Condition.CORDONED: (
+        Observation(host="closed", mark=Disabling.SILENT),
+        Observation(host="closed", mark=Disabling.IDLE),
+    ),
+    Condition.SILENT: (Observation(heard=False), Observation(host="none", heard=False)),
+    Condition.SILENT_TOO_LONG: (
+        Observation(heard=False, silent=600.0),
+        Observation(heard=False, silent=589.0),  # of 600 s, ten of which pass until this observation
+    ),
+    Condition.CUT_OFF: (
+        Observation(host="closed and busy", heard=False, mark=Disabling.IDLE, silent=1000.0),
+        Observation(host="closed", heard=False, mark=Disabling.IDLE, silent=1000.0),
+    ),
+    Condition.QUARANTINED: (
+        Observation(host="closed", mark=Disabling.BROKEN),
+        Observation(host="closed", mark=Disabling.GROUP),
+    ),
+    Condition.FOR_GOOD: (
+        Observation(host="closed", mark=Disabling.GROUP),
+        Observation(host="closed", mark=Disabling.IDLE),
+    ),
+    Condition.INCOMPLETE: (
+        Observation(host="unqueued", mark=Disabling.ENROL, joined=False),
+        Observation(host="closed", mark=Disabling.ENROL, joined=False),
+    ),
+    Condition.JOINED: (
+        Observation(host="closed", mark=Disabling.ENROL),
+        Observation(host="closed", mark=Disabling.ENROL, heard=False),
+    ),
+    Condition.FAILED: (
+        Observation(host="none", failure=FailureKind.BOOT),
+        Observation(host="open", failure=FailureKind.BOOT),
+    ),
+    Condition.OVERDUE: (
+        Observation(host="none", joined=False, age=900.0),
+        Observation(host="none", joined=False, age=899.0),
+    ),
+    Condition.IDLE: (Observation(idle=300.0), Observation(host="busy", idle=300.0)),
+    Condition.IN_ALARM: (Observation(host="alarm"), Observation(host="error")),
+    Condition.EMPTY: (
+        Observation(host="closed", mark=Disabling.IDLE),
+        Observation(host="closed and busy", mark=Disabling.IDLE),
+    ),
+    Condition.DRAINED: (
+        Observation(host="closed", mark=Disabling.IDLE, empty=15.0),
+        Observation(host="closed", mark=Disabling.IDLE, empty=14.0),
+    ),
+}
+"""Of each condition: an observation in which it holds, and one in which it just does not."""
+
+
+def conditions_in(seen: Observation) -> Conditions:
+    observed = observed_in(snapshot_of(seen))
+    return next(each.conditions for each in (*observed.known, *observed.unlisted) if each.worker.id == OURS)
+
+
+@pytest.mark.parametrize("condition", Condition)
+def test_every_condition_has_an_observation_in_which_it_holds_and_one_in_which_it_just_does_not(
+    condition: Condition,
+) -> None:
+    assert condition in HOLDS, f"HOLDS has no observations for the condition `{condition}`"
+    with_it, without = HOLDS[condition]
+    assert condition in conditions_in(with_it)
+    assert condition not in conditions_in(without)
 
 
 @pytest.mark.parametrize("rules", TABLES)

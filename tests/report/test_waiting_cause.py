@@ -5,24 +5,20 @@ the job's context and notifications.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from autoscaler.core.cost.spending import BudgetAction
-from autoscaler.core.model.cluster import ExecutionHost, QuotaRule
-from autoscaler.core.model.fleet import BucketKey, FailureKind
-from autoscaler.core.model.memory import Backoff, Memory, ProtectedArray
-from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.fleet import BucketKey
+from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.notifications.causes import NotificationContext, Observed, _limited
 from autoscaler.core.outcome.innermost import cause_of
 from autoscaler.core.outcome.waiting_notes import TEXT_FACTS, stable
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import Limits, SwitchedOff
+from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.record import read_record
 from autoscaler.report.document import document
@@ -41,172 +37,14 @@ from tests.core.building import (
     NOW,
     X4LARGE,
     a_bucket,
-    a_failure,
-    a_host,
     a_job,
-    a_machine,
-    a_quota,
     a_snapshot,
-    a_worker,
-    an_order,
-    details_of,
-    jobs,
 )
-from tests.core.test_budgets import ANN, CELL, under
-from tests.core.test_closed_queues import off_for_ever
+from tests.report.waiting_situations import BACKOFF, FULL, NONE_LEFT, OLD, SITUATIONS
 
+NEVER_ALONE = {Code.NOTHING_TO_LAUNCH}
+"""What no snapshot that we know shows without a cause added to it. Its text is for one that lacks it."""
 CASES = Path(__file__).parents[1] / "cases"
-OLD = 900.0
-FULL = a_worker("w1", used=2)
-NONE_LEFT = Limits(max_workers=1)
-OFF = Limits(
-    max_workers=0, switched_off=SwitchedOff("main.q", "autoscale", "CP_CAP_AUTOSCALE=false", "true", workers=1)
-)
-BACKOFF = Backoff(BucketKey("m5.large"), NOW + 600, 3, FailureKind.CAPACITY, "no m5.large left", NOW - 60)
-
-
-def of_a_lost_order() -> Any:
-    """A busy worker whose order no journal has."""
-    found = a_worker("w1", used=2, known=False)
-    return replace(found, worker=replace(found.worker, order_id="order-1"))
-
-
-def with_policy(snapshot: Snapshot, **policy: Any) -> Snapshot:
-    return replace(snapshot, policy=replace(snapshot.policy, **policy))
-
-
-def with_cluster(snapshot: Snapshot, **cluster: Any) -> Snapshot:
-    return replace(snapshot, cluster=replace(snapshot.cluster, **cluster))
-
-
-def running_task_of(job: int) -> ExecutionHost:
-    host = a_host(slots=1, used=1)
-    (instance,) = host.instances
-    running = (replace(instance.jobs[0], number=job, task="1"),)
-    return replace(host, instances=(replace(instance, jobs=running),))
-
-
-SITUATIONS: Mapping[str, tuple[Snapshot, Code]] = {
-    "cap": (a_snapshot(a_job(waited=OLD), FULL, limits=NONE_LEFT), Code.CAPPED),
-    "cap of the price": (a_snapshot(a_job(waited=OLD), limits=Limits(10, max_price_per_hour=0.01)), Code.CAPPED),
-    "large job at the cap": (a_snapshot(a_job(slots=2, waited=OLD), FULL, limits=NONE_LEFT), Code.CAPPED),
-    "smaller jobs first": (
-        a_snapshot(a_job(1, slots=2, waited=OLD), jobs(3, 2, waited=60.0), FULL, limits=NONE_LEFT),
-        Code.OTHERS_FIRST,
-    ),
-    "switched off": (a_snapshot(a_job(waited=OLD), limits=OFF), Code.AUTOSCALING_OFF),
-    "switched off beside a worker that is left": (
-        a_snapshot(a_job(waited=OLD), FULL, limits=OFF),
-        Code.AUTOSCALING_OFF,
-    ),
-    "no worker allowed": (a_snapshot(a_job(waited=OLD), limits=Limits(max_workers=0)), Code.CAPPED),
-    "no capacity": (
-        a_snapshot(a_job(waited=OLD), Memory(passes=7, backoffs=(BACKOFF,))),
-        Code.BUCKET_BACKOFF,
-    ),
-    "one failed launch": (a_snapshot(a_job(waited=OLD), a_failure(age=100.0)), Code.LAUNCHES_FAILED),
-    "refused for good": (
-        a_snapshot(a_job(waited=OLD), a_failure(kind=FailureKind.PERMANENT), a_bucket()),
-        Code.NODE_ARRAY_STOPPED,
-    ),
-    "not to be had": (a_snapshot(a_job(waited=OLD), a_bucket(problem="no vCPU quota")), Code.BUCKET_UNAVAILABLE),
-    "price not known": (
-        a_snapshot(a_job(waited=OLD), a_bucket(price=-1.0), limits=Limits(10, max_price_per_hour=9.0)),
-        Code.BUCKET_NO_PRICE,
-    ),
-    "quota": (
-        a_snapshot(a_job(waited=OLD), a_host(used=1), a_quota(QuotaRule(limits={"slots": "1"}))),
-        Code.BEYOND_QUOTA,
-    ),
-    "quota of none": (a_snapshot(a_job(waited=OLD), a_quota(QuotaRule(limits={"slots": "0"}))), Code.QUOTA_ALLOWS_NONE),
-    "licence in use": (
-        a_snapshot(
-            a_job(hard={"lic": "1"}, waited=OLD),
-            a_host(used=1, hard={"lic": "1"}),
-            global_values={"lic": "1"},
-            global_consumables={"lic": "0"},
-        ),
-        Code.BEYOND_GLOBAL,
-    ),
-    "more licences than the cell has": (
-        a_snapshot(a_job(hard={"lic": "5"}, waited=OLD), global_values={"lic": "1"}, global_consumables={"lic": "1"}),
-        Code.TOO_MUCH_FOR_CELL,
-    ),
-    "no such resource": (a_snapshot(a_job(hard={"gpus": "1"}, waited=OLD)), Code.NOT_GIVEN_TO_WORKERS),
-    "no such host": (a_snapshot(a_job(hard={"arch": "sol-sparc"}, waited=OLD)), Code.NO_SUCH_HOST),
-    "no complex": (a_snapshot(a_job(hard={"unheard_of": "1"}, waited=OLD)), Code.UNKNOWN_RESOURCE),
-    "too many slots": (a_snapshot(a_job(slots=64, pe="mpi", waited=OLD)), Code.TOO_MANY_SLOTS),
-    "dependency": (a_snapshot(a_job(state="hqw", dependent=True, waited=OLD)), Code.DEPENDENT),
-    "later start": (a_snapshot(a_job(waited=OLD), details_of(1, start_after=NOW + 900)), Code.FUTURE),
-    "-tc": (
-        a_snapshot(a_job(tasks="2-5:1", count=4, waited=OLD), running_task_of(1), details_of(1, concurrency=1)),
-        Code.BEYOND_CONCURRENCY,
-    ),
-    "budget of the cell": (
-        under(a_snapshot(a_job(waited=OLD)), BudgetAction.STOP, it=(CELL, 500.0)),
-        Code.BUDGET_SPENT,
-    ),
-    "budget of the owner": (
-        under(a_snapshot(a_job(waited=OLD, owner="ann")), BudgetAction.STOP, it=(ANN, 100.0)),
-        Code.JOB_OVER_BUDGET,
-    ),
-    "calendar": (off_for_ever(a_snapshot(a_job(waited=OLD))), Code.QUEUE_OFF_BY_CALENDAR),
-    "state lost": (a_snapshot(a_job(waited=OLD), of_a_lost_order(), Memory()), Code.STATE_LOST),
-    "hold": (a_snapshot(a_job(state="hqw", waited=OLD)), Code.HELD),
-    "error": (a_snapshot(a_job(state="Eqw", waited=OLD)), Code.IN_ERROR),
-    "booting worker": (a_snapshot(a_job(waited=OLD), a_machine(age=30.0)), Code.WAITS_FOR_COMING),
-    "ordered worker": (a_snapshot(a_job(waited=OLD), an_order()), Code.WAITS_FOR_COMING),
-    "order without an answer": (
-        a_snapshot(a_job(waited=OLD), an_order(message="no answer within 10 s")),
-        Code.ORDER_UNANSWERED,
-    ),
-    "young": (a_snapshot(a_job(waited=5.0)), Code.NOT_EXPIRED),
-    "free host": (a_snapshot(a_job(waited=5.0), a_host()), Code.FITS),
-    "paused": (a_snapshot(a_job(waited=OLD), Overrides(paused=True)), Code.PAUSED),
-    "young while paused": (a_snapshot(a_job(waited=5.0), Overrides(paused=True)), Code.PAUSED),
-    "young while stopped": (a_snapshot(a_job(waited=5.0), Overrides(stop="drain")), Code.STOPPING),
-    "young, and the budget of the cell": (
-        under(a_snapshot(a_job(waited=5.0)), BudgetAction.STOP, it=(CELL, 500.0)),
-        Code.BUDGET_SPENT,
-    ),
-    "stopped": (a_snapshot(a_job(waited=OLD), Overrides(stop="drain")), Code.STOPPING),
-    "circuit breaker": (
-        a_snapshot(
-            a_job(waited=OLD),
-            Memory(
-                passes=7,
-                circuit_breaker=because(Code.CIRCUIT_BREAKER, count=9, what="removals", window_s=3600.0, most=5),
-            ),
-        ),
-        Code.CIRCUIT_BREAKER,
-    ),
-    "protected mode": (
-        a_snapshot(
-            a_job(waited=OLD),
-            Memory(
-                passes=7,
-                protected={
-                    "execute": ProtectedArray(
-                        failures=3,
-                        stopped=because(
-                            Code.PROTECTED_MODE, node_array="execute", failures=3, categories=3, seen=("none joined",)
-                        ),
-                        stopped_at=NOW - 60,
-                    )
-                },
-            ),
-        ),
-        Code.PROTECTED_MODE,
-    ),
-    "closed queue": (a_snapshot(a_job(waited=OLD), a_host(states="d")), Code.QUEUE_DISABLED_BY_HAND),
-    "missing queue": (
-        with_cluster(a_snapshot(a_job(waited=OLD)), queues={}, configuration_read=True),
-        Code.QUEUE_MISSING,
-    ),
-    "jobs launch none": (with_policy(a_snapshot(a_job(waited=OLD)), queue_demand=False), Code.QUEUE_DEMAND_OFF),
-    "worker being launched": (a_snapshot(a_job(waited=OLD)), Code.DEMAND),
-    "one at a time": (a_snapshot(jobs(4, waited=OLD), scale_up_batch=1), Code.SCALE_UP_BATCH),
-}
 
 
 def test_a_job_is_told_of_the_types_that_could_run_it_and_not_of_those_of_other_jobs() -> None:
@@ -263,11 +101,19 @@ def told(snapshot: Snapshot, made: Plan, job: int) -> Iterator[tuple[str, str]]:
         yield "notification", Code.CAPPED if str(cause_of(verdict.reason)["cap"]) in limits else "none"
 
 
+@pytest.mark.parametrize("code", TEXT_FACTS)
+def test_there_is_a_snapshot_for_every_cause_that_has_a_text(code: Code) -> None:
+    """`test_all_readers_name_the_same_cause_for_a_job` then shows that it is found, and its text with all its facts."""
+    assert code in {each for _, each in SITUATIONS.values()} | NEVER_ALONE
+
+
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_all_readers_name_the_same_cause_for_a_job(name: str) -> None:
     snapshot, code = SITUATIONS[name]
     made = plan(snapshot)
-    assert dict(told(snapshot, made, 1)) == dict.fromkeys(dict(told(snapshot, made, 1)), code.value)
+    found = dict(told(snapshot, made, 1))
+    assert found == dict.fromkeys(found, code.value)
+    assert ("qstat -j" in found) is (code in TEXT_FACTS)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,6 @@ TEXT_FACTS: Mapping[Code, tuple[str, ...]] = MappingProxyType(
         Code.LAUNCHES_FAILED: ("node_array",),
         Code.NOTHING_TO_LAUNCH: ("node_array",),
         Code.NO_INSTANCE_TYPE: ("node_array",),
-        Code.NO_WORKER_ALLOWED: ("node_array",),
         Code.OTHERS_FIRST: (),
         Code.QUEUE_DEMAND_OFF: (),
         Code.BEYOND_QUOTA: ("quota",),

@@ -22,7 +22,6 @@ TEXTS: Mapping[Code, str] = MappingProxyType(
         Code.LAUNCHES_FAILED: "it waits for a worker: launches of {node_array} failed",
         Code.NOTHING_TO_LAUNCH: "it waits for a worker: {node_array} has no instance type that can be launched for it",
         Code.NO_INSTANCE_TYPE: "it waits for a worker: the provider knows no instance type of {node_array}",
-        Code.NO_WORKER_ALLOWED: "it waits for a worker: none of {node_array} may be launched",
         Code.OTHERS_FIRST: "smaller jobs take the hosts that could run it: -R y reserves them",
         Code.QUEUE_DEMAND_OFF: "it waits for a worker that somebody requests: jobs alone launch none here",
         Code.BEYOND_QUOTA: "the quota {quota} is used up",
