@@ -23,6 +23,7 @@ from autoscaler.commands._reference import commands_page
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.core.constraints.per_array import PerNodeArray
+from autoscaler.engine import listeners
 from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.munge import refuse_missing
 from autoscaler.policies import registry as policies
@@ -127,6 +128,7 @@ def check(file: Path | None, as_json: bool) -> None:
     else:
         problems += _wrong_for_provider(settings) or _wrong_types(settings, notes)
     problems += policies.problems(process.policies, settings.for_provider(os.environ))
+    problems += _wrong(lambda: listeners.load(process.listeners))
     problems += _wrong(lambda: RuleFiles.load(process.rules, process.vm_sizes, group=process.trusted_group))
     problems += exposed_files(settings, os.environ) or _wrong_services(settings)
     problems += _wrong_addresses(settings)

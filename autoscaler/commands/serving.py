@@ -37,6 +37,7 @@ from autoscaler.engine.host_names import WorkerNames
 from autoscaler.engine.in_use import InUse
 from autoscaler.engine.job_failures import Failures
 from autoscaler.engine.job_owners import Notices
+from autoscaler.engine.listeners import load as load_listeners
 from autoscaler.engine.log_level import LogLevelOverride
 from autoscaler.engine.loop import Loop
 from autoscaler.engine.measured_elsewhere import MeasuredElsewhere
@@ -126,6 +127,7 @@ def serving(invocation: Invocation, *, json_log: bool = False, around: Around | 
     refuse_unusable(settings)
     refuse_exposed_files(invocation, settings)
     dry_run = settings.process.dry_run
+    listeners = load_listeners(settings.process.listeners)
     with contextlib.ExitStack() as stack:
         if not dry_run and around is None:
             stack.enter_context(held_cell(invocation))
@@ -181,6 +183,7 @@ def serving(invocation: Invocation, *, json_log: bool = False, around: Around | 
             EventKeeper(store.events, accounting),
             notifications,
             _admissions(invocation),
+            *listeners,
         ):
             loop.attach(listener)
         yield loop

@@ -362,6 +362,12 @@ class Process(Section):
         "last request lapses 5 minutes after it was made.",
         unit="s",
     )
+    listeners: Names = setting(
+        "CP_CAP_AUTOSCALE_LISTENERS",
+        (),
+        "Pass listeners of your own: names, or import paths `package.module:Class` "
+        "([extend](extend.md#a-pass-listener-of-your-own)).",
+    )
     notify_owner: OwnerNotice = setting(
         "CP_CAP_AUTOSCALE_NOTIFY_OWNER",
         OwnerNotice.NONE,

@@ -35,6 +35,7 @@ from autoscaler.store.identity import FILE, cell_secret
 from autoscaler.store.journal import OrderRecord
 from autoscaler.worker_configuration import order_key
 from tests.cell_files import cell_files
+from tests.test_listeners import Counts
 
 
 @pytest.fixture
@@ -164,6 +165,15 @@ def test_passes_and_commands_of_the_service_are_measured(invocation: Invocation)
         values = loop.store.measures.load().values
     assert values["passes_total"]["grid_engine_not_observed",] == 1
     assert sum(values["grid_engine_command_failures_total"].values()) >= 1
+
+
+def test_a_pass_listener_that_the_settings_name_hears_of_the_services_passes(invocation: Invocation) -> None:
+    """Here a service that finds no Grid Engine."""
+    invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_LISTENERS": "tests.test_listeners:Counts"})
+    with serving(invocation) as loop:
+        (counts,) = (each for each in loop.listeners.attached if isinstance(each, Counts))
+        loop._guarded_pass()
+    assert counts.failures == 1
 
 
 def test_a_dry_run_creates_no_files(invocation: Invocation, tmp_path: Path) -> None:
