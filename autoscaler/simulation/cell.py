@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.core.model.cluster import Complex, Consumable, ParallelEnvironment, QuotaRule, QuotaSet
@@ -33,6 +34,18 @@ def shipped_environments() -> dict[str, ParallelEnvironment]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class HostChange:
+    """A persistent host that comes, or has another number of slots from then on."""
+
+    at: float
+    """Second of the simulation."""
+    name: str
+    slots: int
+    """0: no job may start there any more; what runs there goes on."""
+    complex_values: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class CellConfiguration:
     """What the simulated Grid Engine is configured with."""
@@ -51,6 +64,8 @@ class CellConfiguration:
     """`queue_sort_method seqno`: hosts are filled in one order, not the least loaded first."""
     persistent: tuple[tuple[str, int], ...] = ()
     """Hosts that are always there, with their slots."""
+    host_changes: tuple[HostChange, ...] = ()
+    """Of persistent hosts that are not always there alike."""
     memory_complex: str = ""
     """A consumable of type MEMORY that workers carry; '': memory is not counted."""
 

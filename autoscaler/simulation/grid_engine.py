@@ -16,7 +16,7 @@ from autoscaler.core.model.cluster import (
     Queue,
 )
 from autoscaler.core.model.complexes import amount
-from autoscaler.simulation.cell import CellConfiguration
+from autoscaler.simulation.cell import CellConfiguration, HostChange
 from autoscaler.simulation.hosts import Run, SimulatedHost
 from autoscaler.simulation.scheduler import HostOrder, Pending, PendingCategory, Shares, needs_of, schedule
 from autoscaler.simulation.workload import WorkloadError, WorkloadJob
@@ -259,6 +259,19 @@ class GridEngine:
             order=self._added,
         )  # fmt: skip
         self._static = None
+
+    def change_host(self, change: HostChange) -> None:
+        """A persistent host comes, or has another number of slots; with none it is disabled."""
+        host = self.hosts.get(change.name)
+        if host is None:
+            if not change.slots:
+                return
+            self.add_host(change.name, change.slots, change.complex_values, {})
+        elif change.slots:
+            self._changing(host)
+            host.slots = change.slots
+            self._static = None
+        self.change(change.name, disabled=not change.slots, heard=True)
 
     def remove_host(self, name: str) -> bool:
         """`qconf -de`: refused (False) while a job is there."""

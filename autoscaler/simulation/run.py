@@ -35,17 +35,18 @@ class Kind(IntEnum):
     """What happens, in the order in which events of one second happen."""
 
     END = 0
-    MARKET = 1
-    BOOT = 2
-    REPORT = 3
-    NOTICE = 4
-    TAKEN = 5
-    SILENT = 6
-    GONE = 7
-    FORGET = 8
-    SUBMIT = 9
-    SCHEDULE = 10
-    PASS = 11
+    HOST = 1
+    MARKET = 2
+    BOOT = 3
+    REPORT = 4
+    NOTICE = 5
+    TAKEN = 6
+    SILENT = 7
+    GONE = 8
+    FORGET = 9
+    SUBMIT = 10
+    SCHEDULE = 11
+    PASS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,8 @@ class Simulation:
         self._submit_next(jobs)
         for moment in self.cloud.market.moments:
             self._at(moment, Kind.MARKET)
+        for change in self.cell.host_changes:
+            self._at(change.at, Kind.HOST, change)
         self._pass_at(0.0)
         while self._events and not self.stopped and self.now < until:
             at, kind, _, what = heapq.heappop(self._events)
@@ -155,6 +158,10 @@ class Simulation:
                 self._boot(what)
             case Kind.REPORT:
                 self._report(what)
+            case Kind.HOST:
+                self.engine.change_host(what)
+                self._schedule_soon()
+                self._change(self.pace.polling_delay)
             case Kind.MARKET:
                 self.cloud.market_changes(self.now)
                 self._change(self.pace.polling_delay)
