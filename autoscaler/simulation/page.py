@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 
 import jinja2
 
+from autoscaler.report.blocks import Block
 from autoscaler.report.wording import duration
 from autoscaler.simulation.charts import PARTS, over_time, price_and_wait, where_money_goes
 from autoscaler.simulation.comparison import pareto_front, remarks, sentences
@@ -21,15 +22,28 @@ _MEANINGS = {
 }
 
 
-def page_text(documents: Sequence[Document], assumptions: Sequence[str], backtest: Document | None = None) -> str:
-    """The whole page. All texts are escaped."""
+def page_text(
+    documents: Sequence[Document],
+    assumptions: Sequence[str],
+    backtest: Document | None = None,
+    *,
+    title: str = "Simulated policies",
+    said: Sequence[str] | None = None,
+    blocks: Iterable[Block] = (),
+) -> str:
+    """The whole page. All texts are escaped. `said`: what it says first, in place of the comparison's own sentences.
+    `blocks`: tables before the charts.
+    """
+    if backtest is not None:
+        blocks = (backtest_block(backtest, documents[0]["currency"]), *blocks)
     template = (resources.files("autoscaler.conf") / "simulation" / "page.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     environment.filters["duration"] = duration
     return environment.from_string(template).render(
         documents=documents,
-        sentences=sentences(documents, assumptions, backtest),
-        backtest=None if backtest is None else backtest_block(backtest, documents[0]["currency"]),
+        title=title,
+        sentences=sentences(documents, assumptions, backtest) if said is None else said,
+        blocks=list(blocks),
         assumptions=assumptions,
         remarks=remarks(documents),
         currency=documents[0]["currency"],

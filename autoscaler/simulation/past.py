@@ -107,7 +107,7 @@ def read_past(accounting: Path, lives: Iterable[Lifetime], since: float, until: 
     """
     there = [life for life in lives if life.created_at < until and (life.ended_at is None or life.ended_at > since)]
     names = {short_name(life.name) for life in there if life.name}
-    ended = [end for file in files_of(accounting) for end in _ended_in(file, since, until)]
+    ended = ends_of(accounting, since, until)
     last = {(end.job, end.task, end.submitted_at): end for end in ended}
     ours = [end for end in last.values() if short_name(end.host) in names]
     if not ours:
@@ -116,6 +116,11 @@ def read_past(accounting: Path, lives: Iterable[Lifetime], since: float, until: 
             f"{len(last)} ended jobs); take a longer time, or name an accounting file as WORKLOAD"
         )
     return Past(since, until, ours, there, len(last) - len(ours))
+
+
+def ends_of(accounting: Path, since: float, until: float) -> list[JobEnd]:
+    """The starts that were over in a window of time, of both of accounting's files. Raises WorkloadError."""
+    return [end for file in files_of(accounting) for end in _ended_in(file, since, until)]
 
 
 def _ended_in(file: Path, since: float, until: float) -> list[JobEnd]:

@@ -47,9 +47,12 @@ def _figure(name: str, value: float | None) -> str:
 
 
 def comparison_blocks(
-    documents: Sequence[Document], assumptions: Sequence[str], backtest: Document | None = None
+    documents: Sequence[Document],
+    assumptions: Sequence[str],
+    backtest: Document | None = None,
+    said: Sequence[str] | None = None,
 ) -> Iterator[Block]:
-    """The table that people read, what it says in words, and what it rests on."""
+    """The table that people read, what it says in words, and what it rests on. `said`: in place of its own words."""
     front = set(pareto_front(documents))
     rows = [_row(document, starred=document["policy"] in front and len(documents) > 1) for document in documents]
     currency = documents[0]["currency"]
@@ -60,7 +63,7 @@ def comparison_blocks(
         notes.append("* no other policy here is both cheaper and faster.")
     notes += remarks(documents)
     yield Block("", _HEADS, rows, notes)
-    said = sentences(documents, assumptions, backtest)
+    said = sentences(documents, assumptions, backtest) if said is None else said
     if said:
         yield Block("In short", lines=said)
     yield Block("This rests on", lines=[f"- {each}" for each in assumptions])

@@ -1,0 +1,211 @@
+"""Records what each pass of a trial saw: hosts, jobs that wait, start and end, and why they wait. It acts on nothing.
+
+Jobs that come and end between two passes are not seen here; Grid Engine's accounting has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobCategory, JobRequest, QueueInstance
+from autoscaler.core.model.complexes import amount, task_count
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.outcome.innermost import LEADS_ON
+from autoscaler.core.snapshot import Plan
+from autoscaler.engine.pass_listener import FailedPass, Pass, PassListener
+from autoscaler.report.waiting_cause import waiting_cause
+from autoscaler.store.trial import HostSeen, RunSeen, TrialTable, WaitingSeen
+
+CLOSED = frozenset("dDuEsSCoc")
+"""States of a queue instance in which no job starts there."""
+PASSING = LEADS_ON | {
+    Code.SCALE_UP_BATCH,
+    Code.BATCH_DELAY,
+    Code.LAUNCH_RATE_LIMIT,
+    Code.LAUNCHES_DID_NOT_HELP,
+    Code.LAUNCHES_FAILED,
+    Code.GROUP_LAUNCHED,
+    Code.LAUNCH_REPLACES,
+}
+"""Causes that end by themselves, or by launches, of which a trial makes none."""
+
+
+class TrialKeeper(PassListener):
+    """One for each time that a trial is started; it goes on with what the file has."""
+
+    title = "the record of the trial"
+    in_dry_run = True
+
+    def __init__(self, table: TrialTable, queue: str, ends: float, over: Callable[[], None]) -> None:
+        """`queue`: the one that the settings scale. `over`: called when the trial's time is over."""
+        self._table, self._queue, self._ends, self._over = table, queue, ends, over
+        self._since: float | None = None
+        periods = table.periods()
+        self._last = periods[-1][1] if periods else None
+        """When the last pass, of this or a former process, saw the cell."""
+        self._hosts = {host.name: host for host in table.hosts()}
+        self._runs = {run.key: run for run in table.runs(living=True)}
+        self._waiting = {job.job: job for job in table.waiting()}
+        self._environments = table.environments()
+        self._causes: set[tuple[str, int]] = set()
+        self.jobs_seen: set[int] = {run.job for run in table.runs()} | self._waiting.keys()
+        self.wait_now = 0
+        """Tasks that wait, as of the last pass."""
+
+    @property
+    def hosts_now(self) -> int:
+        """Hosts on which jobs may start."""
+        return sum(host.slots > 0 for host in self._hosts.values())
+
+    @property
+    def watched_to(self) -> float | None:
+        """When the last pass was that saw the cell."""
+        return self._last
+
+    def passed(self, done: Pass) -> None:
+        cluster, now = done.snapshot.cluster, done.snapshot.now
+        only = self._queue if _serves(cluster, self._queue) else None
+        if self._since is None:
+            self._since = now
+        with self._table.transaction():
+            self._table.watches(self._since, now)
+            self._note_hosts(cluster, now, only)
+            self._note_runs(cluster, now, only)
+            self._note_waiting(cluster, now, only)
+            self._note_causes(done.plan)
+        self._last = now
+        self._end_if_over(now)
+
+    def failed(self, failure: FailedPass) -> None:
+        # What follows an outage is a new period: nobody knows what happened meanwhile.
+        self._since = None
+        self._end_if_over(failure.at)
+
+    def _end_if_over(self, now: float) -> None:
+        if now >= self._ends:
+            self._over()
+
+    def _note_hosts(self, cluster: Cluster, now: float, only: str | None) -> None:
+        found = {host.name: _seen(host, now, only) for host in cluster.hosts if _instances(host, only)}
+        for name, before in self._hosts.items():
+            if name not in found and before.slots:
+                found[name] = replace(before, at=now, slots=0)
+        for name, host in found.items():
+            known = self._hosts.get(name)
+            if known is None or (known.slots, known.cores) != (host.slots, host.cores or known.cores):
+                self._table.add_host(host)
+                self._hosts[name] = host
+        for environment in cluster.pes.values():
+            if self._environments.get(environment.name) != environment.allocation_rule:
+                self._environments[environment.name] = environment.allocation_rule
+                self._table.note_environment(environment.name, environment.allocation_rule)
+
+    def _note_runs(self, cluster: Cluster, now: float, only: str | None) -> None:
+        found = _runs(cluster, now, only)
+        began = [
+            run
+            for key, run in found.items()
+            if (known := self._runs.get(key)) is None or _started_again(known, run, self._last)
+        ]
+        over = [run for key, run in self._runs.items() if key not in found]
+        over += [self._runs[run.key] for run in began if run.key in self._runs]
+        self._table.end_runs(over, now if self._last is None else (self._last + now) / 2)
+        self._table.add_runs(began)
+        began_now = {run.key: run for run in began}
+        self._runs = {key: began_now.get(key) or self._runs[key] for key in found}
+        self.jobs_seen.update(run.job for run in began)
+
+    def _note_waiting(self, cluster: Cluster, now: float, only: str | None) -> None:
+        found: dict[int, WaitingSeen] = {}
+        for category in cluster.job_categories:
+            if only is None or _may_use(category.ask, only):
+                self._gather(category, now, found)
+        self.wait_now = sum(job.tasks for job in found.values())
+        changed = [job for key, job in found.items() if self._waiting.get(key) != job]
+        gone = [replace(job, tasks=0) for key, job in self._waiting.items() if job.tasks and key not in found]
+        self._table.note_waiting([*changed, *gone])
+        self._waiting |= {job.job: job for job in (*changed, *gone)}
+        self.jobs_seen.update(found)
+
+    def _gather(self, category: JobCategory, now: float, found: dict[int, WaitingSeen]) -> None:
+        """An array may be in several categories: some of its tasks on hold, others not."""
+        ask = category.ask
+        held = "h" in ask.state or ask.dependent or ask.unscheduled
+        for job, tasks, submitted in zip(category.jobs, category.tasks, category.submitted, strict=True):
+            known = self._waiting.get(job)
+            known = known if known is not None and known.submitted == submitted else None
+            before = found.get(job)
+            found[job] = WaitingSeen(
+                job,
+                submitted,
+                (before.tasks if before else 0) + (task_count(tasks) if tasks else 1),
+                now if held else before.held_at if before else known.held_at if known else None,
+                ask.owner,
+                ask.project or "",
+                ask.slots_max if ask.slots_max == ask.slots_min else ask.slots_min,
+                ask.pe or "",
+                ask.hard,
+            )
+
+    def _note_causes(self, plan: Plan) -> None:
+        new: list[tuple[str, int, str]] = []
+        for verdict in plan.job_categories:
+            cause = None
+            for job in verdict.jobs:
+                cause = cause or waiting_cause(verdict.reason)
+                key = (cause.cause.code.value, job)
+                if key not in self._causes and cause.cause.code not in PASSING:
+                    self._causes.add(key)
+                    new.append((*key, cause.sentence))
+        self._table.note_causes(new)
+
+
+def _serves(cluster: Cluster, queue: str) -> bool:
+    """Whether any host of the cell has an instance of the queue."""
+    return any(instance.queue == queue for host in cluster.hosts for instance in host.instances)
+
+
+def _may_use(ask: JobRequest, queue: str) -> bool:
+    return not ask.queues or any(fnmatchcase(queue, name.partition("@")[0] or "*") for name in ask.queues)
+
+
+def _instances(host: ExecutionHost, only: str | None) -> list[QueueInstance]:
+    return [instance for instance in host.instances if only is None or instance.queue == only]
+
+
+def _seen(host: ExecutionHost, now: float, only: str | None) -> HostSeen:
+    """Several queues of a host share its cores: the largest counts, or what is in use if that is more."""
+    there = _instances(host, only)
+    open_ones = [instance for instance in there if not CLOSED.intersection(instance.states)]
+    slots = max(*(instance.slots for instance in open_ones), sum(i.used for i in there)) if open_ones else 0
+    cores = amount(host.load.get("num_proc", ""), "INT")
+    memory = amount(host.load.get("mem_total", ""), "MEMORY")
+    return HostSeen(now, host.name, slots if host.heard else 0, int(cores or 0), memory or 0.0)
+
+
+def _runs(cluster: Cluster, now: float, only: str | None) -> dict[tuple[int, str], RunSeen]:
+    """What runs, with the slots of all of its hosts together."""
+    found: dict[tuple[int, str], RunSeen] = {}
+    for host, instance in _every_instance(cluster, only):
+        for job in instance.jobs:
+            key = (job.number, job.task)
+            known = found.get(key)
+            if known is not None:
+                found[key] = replace(known, slots=known.slots + job.slots)
+                continue
+            started = now if job.started is None else min(job.started, now)
+            found[key] = RunSeen(
+                job.number, job.task, started, job.owner, job.slots, job.pe, job.hard, instance.queue, host.name
+            )
+    return found
+
+
+def _every_instance(cluster: Cluster, only: str | None) -> Iterator[tuple[ExecutionHost, QueueInstance]]:
+    return ((host, instance) for host in cluster.hosts for instance in _instances(host, only))
+
+
+def _started_again(known: RunSeen, run: RunSeen, last: float | None) -> bool:
+    """Whether it is another start. A job in transfer has no time of its start yet, and shows one in a later pass."""
+    return run.started > known.started and last is not None and run.started > last
