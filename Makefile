@@ -183,7 +183,7 @@ shape: setup  ## size of the product: code by part beside its budget, files, imp
 lock: setup  ## pin the requirements anew, with the hashes of all files of a version
 	@$(LOCK) $(LOCK_ARGS) -o requirements/run.txt requirements/run.in
 	@$(LOCK) $(LOCK_ARGS) -c requirements/run.txt -o requirements/test.txt requirements/run.in requirements/test.in
-	@for extra in aws azure celery; do \
+	@for extra in aws azure celery dask; do \
 		$(LOCK) $(LOCK_ARGS) -c requirements/test.txt -o requirements/$$extra.txt requirements/run.in requirements/$$extra.in || exit 1; done
 	@for alone in dist docs; do $(LOCK) $(LOCK_ARGS) -o requirements/$$alone.txt requirements/$$alone.in || exit 1; done
 	@$(LOCK) $(LOCK_ARGS) -c requirements/test.txt -o requirements/dev.txt requirements/run.in requirements/test.in requirements/dev.in

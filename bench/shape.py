@@ -87,6 +87,7 @@ PARTS = (
     ),
     Part("service and page: commands, settings, store, report", 16_000, ("autoscaler",)),
     Part("lab and simulation", 2_900, ("autoscaler.lab", "autoscaler.simulation")),
+    Part("policy search", 1_000, ("autoscaler.simulation.sweep", "autoscaler.commands.sweep")),
 )
 
 

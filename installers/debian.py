@@ -21,6 +21,7 @@ WHAT = {
     "aws": "AWS: what its provider imports",
     "azure": "Azure: what its provider imports",
     "celery": "Celery: what the policy celery_queue imports",
+    "dask": "Dask: what the command sweep imports",
 }
 ABOUT = """rents workers for the waiting jobs of a Grid Engine
  It rents machines from a cloud when jobs have waited too long, makes them

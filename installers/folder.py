@@ -17,7 +17,7 @@ from pathlib import Path
 
 from installers.sources import PLACE, PROGRAM, Failed, files_below, gzipped, run, settle
 
-EXTRAS = ("aws", "azure", "celery")
+EXTRAS = ("aws", "azure", "celery", "dask")
 GLIBC = (2, 17)
 """The oldest glibc with which every program and library of the folder must work."""
 PYTHON = "python3.11"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 from autoscaler.report.wording import duration
@@ -23,23 +24,18 @@ def price_and_wait(documents: Sequence[Document]) -> str:
     in both.
     """
     points = [(document["price"], document["wait_s"]["mean"], document["policy"]) for document in documents]
-    most_price = _round_up(max(price for price, _, _ in points))
-    most_wait = _round_up(max(wait for _, wait, _ in points))
-
-    def place(price: float, wait: float) -> tuple[float, float]:
-        x = _LEFT + (WIDTH - _LEFT - _RIGHT) * price / most_price
-        return x, HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * wait / most_wait
-
+    x_axis = Axis(0.0, _round_up(max(price for price, _, _ in points)))
+    y_axis = Axis(0.0, _round_up(max(wait for _, wait, _ in points)))
     front = pareto_front(documents)
-    by_name = {name: place(price, wait) for price, wait, name in points}
+    by_name = {name: (across(x_axis, price), upwards(y_axis, wait)) for price, wait, name in points}
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (by_name[name] for name in front))
     marks = []
     for number, (name, (x, y)) in enumerate(by_name.items(), start=1):
         kind = "best" if name in front else "other"
         marks.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="11"><title>{escape(name)}</title></circle>')
         marks.append(f'<text class="in" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{number}</text>')
-    axes = _axes(most_price, most_wait, documents[0]["currency"], "mean wait")
-    return _svg("Price and mean wait of each policy", axes, f'<polyline class="front" points="{line}"/>', *marks)
+    axes = grid(x_axis, y_axis, f"price in {documents[0]['currency']}", "mean wait")
+    return svg("Price and mean wait of each policy", axes, f'<polyline class="front" points="{line}"/>', *marks)
 
 
 def where_money_goes(documents: Sequence[Document]) -> str:
@@ -60,7 +56,7 @@ def where_money_goes(documents: Sequence[Document]) -> str:
             )
             x += share
         rows.append(f'<text x="{x + 6:.1f}" y="{y + 13}">{document["price"]:,.2f}</text>')
-    return _svg("What was paid for, by policy", *rows, height=height)
+    return svg("What was paid for, by policy", *rows, height=height)
 
 
 def over_time(document: Document) -> str:
@@ -85,23 +81,48 @@ def over_time(document: Document) -> str:
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         x = _LEFT + (WIDTH - 2 * _LEFT) * share
         parts.append(f'<text x="{x:.0f}" y="{height - 10}" text-anchor="middle">{_moment(end * share)}</text>')
-    return _svg(f"Waiting tasks and workers over time: {document['policy']}", *parts, height=height)
+    return svg(f"Waiting tasks and workers over time: {document['policy']}", *parts, height=height)
 
 
 def _moment(seconds: float) -> str:
     return "start" if not seconds else f"day {seconds / 86_400:.1f}" if seconds > 2 * 86_400 else duration(seconds)
 
 
-def _axes(most_x: float, most_y: float, x_unit: str, y_name: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """From one value to another."""
+
+    low: float
+    high: float
+
+    @property
+    def rounded(self) -> Axis:
+        """With ends that are multiples of a round step, about a quarter of it."""
+        step = _round_up((self.high - self.low) / 4)
+        low = math.floor(self.low / step) * step
+        return Axis(low, low + 4 * step if low + 4 * step >= self.high else low + 5 * step)
+
+
+def across(axis: Axis, value: float) -> float:
+    """Where a value is on the horizontal axis."""
+    return _LEFT + (WIDTH - _LEFT - _RIGHT) * (value - axis.low) / (axis.high - axis.low)
+
+
+def upwards(axis: Axis, value: float) -> float:
+    """Where a value is on the vertical axis."""
+    return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * (value - axis.low) / (axis.high - axis.low)
+
+
+def grid(x_axis: Axis, y_axis: Axis, x_unit: str, y_name: str) -> str:
+    """Lines and labels of both axes; the vertical one is of durations."""
     parts = []
     for step in range(5):
-        share = step / 4
-        x = _LEFT + (WIDTH - _LEFT - _RIGHT) * share
-        y = HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * share
+        x_value, y_value = (axis.low + (axis.high - axis.low) * step / 4 for axis in (x_axis, y_axis))
+        x, y = across(x_axis, x_value), upwards(y_axis, y_value)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{duration(most_y * share)}</text>')
-        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 20}" text-anchor="middle">{most_x * share:,.4g}</text>')
-    parts.append(f'<text x="{WIDTH - _RIGHT}" y="{HEIGHT - 4}" text-anchor="end">price in {escape(x_unit)}</text>')
+        parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{duration(y_value)}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 20}" text-anchor="middle">{x_value:,.4g}</text>')
+    parts.append(f'<text x="{WIDTH - _RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{escape(x_unit)}</text>')
     parts.append(f'<text x="4" y="12">{escape(y_name)}</text>')
     return "".join(parts)
 
@@ -118,7 +139,7 @@ def _short(name: str) -> str:
     return name if len(name) <= 34 else f"{name[:33]}…"
 
 
-def _svg(title: str, *parts: str, height: int = HEIGHT) -> str:
+def svg(title: str, *parts: str, height: int = HEIGHT) -> str:
     shown = escape(title)
     head = f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{shown}"><title>{shown}</title>'
     return f"{head}{''.join(parts)}</svg>"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib import resources
-
-import jinja2
 
 from autoscaler.report.blocks import Block
-from autoscaler.report.wording import duration
 from autoscaler.simulation.charts import PARTS, over_time, price_and_wait, where_money_goes
 from autoscaler.simulation.comparison import pareto_front, remarks, sentences
 from autoscaler.simulation.results import Document
 from autoscaler.simulation.tables import backtest_block
+from autoscaler.simulation.templates import rendered
 
 _MEANINGS = {
     "busy": "slots with jobs",
@@ -36,10 +33,8 @@ def page_text(
     """
     if backtest is not None:
         blocks = (backtest_block(backtest, documents[0]["currency"]), *blocks)
-    template = (resources.files("autoscaler.conf") / "simulation" / "page.html.j2").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["duration"] = duration
-    return environment.from_string(template).render(
+    return rendered(
+        "page.html.j2",
         documents=documents,
         title=title,
         sentences=sentences(documents, assumptions, backtest) if said is None else said,

@@ -60,12 +60,13 @@ def test_the_folder_works_where_it_is_put_on_a_machine_without_python(
     built: Built, make_root: MakeRoot, version: str, suite: str, place: str
 ) -> None:
     root = make_root(suite)
-    for extra in ("", "aws-", "azure-", "celery-"):
+    for extra in ("", "aws-", "azure-", "celery-", "dask-"):
         unpack(built.named(rf"sge-autoscaler-{extra}[0-9].*\.tar\.zst"), root / place)
     program = f"/{place}/sge-autoscaler/bin/sge-autoscaler"
     shown = inside(root, program, "config", "show")
     assert (shown.returncode, "CP_CAP_AUTOSCALE_WORKERS" in shown.stdout) == (0, True), shown.stderr
-    imported = "import boto3, azure.identity, azure.mgmt.compute, celery, ssl, sqlite3, sys; print(sys.prefix)"
+    modules = "boto3, azure.identity, azure.mgmt.compute, celery, dask_jobqueue, ssl, sqlite3, sys"
+    imported = f"import {modules}; print(sys.prefix)"
     done = inside(root, f"/{place}/sge-autoscaler/bin/python3", "-c", imported)
     assert (done.returncode, done.stdout.strip()) == (0, f"/{place}/sge-autoscaler"), done.stderr
     assert inside(root, "python3", "--version").returncode == 127, "there is none"
