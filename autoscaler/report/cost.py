@@ -13,7 +13,7 @@ from io import StringIO
 from typing import Any
 
 from autoscaler.core.cost.amounts import HOUR_MS, MICROS, in_units, nanos_of
-from autoscaler.core.cost.shares import UNKNOWN, Payer, Rental, Use, Window, parts_of
+from autoscaler.core.cost.shares import UNKNOWN, Payer, Rental, Use, Window, split_of
 from autoscaler.core.cost.sums import UNSEEN, CostRow, Table, unseen_micros
 from autoscaler.durations import seconds_of
 from autoscaler.errors import SettingsError
@@ -154,12 +154,14 @@ def cost_report(store: Store, query: CostQuery, now: float) -> CostReport:
             unpriced.workers, unpriced.rented_ms = unpriced.workers + 1, unpriced.rented_ms + high - low
             continue
         table = tables.setdefault(rental.currency, Table(rental.currency))
-        table.count(high - low)
+        table.total.count(high - low)
         for month, stretch in stretches:
             whole = {"type": rental.instance_type, "worker": rental.worker_id, "month": month}.get(query.by)
             low, high = stretch.of(rental.began, rental.ended)
-            if high > low or not month:
-                table.add(parts_of(rental, used, stretch), high - low, whole, key_of)
+            if whole is None:
+                table.add(used, split_of(rental, used, stretch), key_of)
+            elif high > low or not month:
+                table.add_whole(whole, split_of(rental, used, stretch), high - low)
         unseen += unseen_micros(rental, window)
     known = store.usages.since
     since = known if known is not None and known > query.since else None
@@ -186,18 +188,21 @@ def rental_of(life: Lifetime) -> Rental:
 
 
 def _key_of(query: CostQuery) -> Callable[[Use], str]:
-    """The key of the row that a job's cost counts for. A payer's is made once: a month has few of them."""
-    of_payers: dict[Payer, str] = {}
+    """The key of the row that a job's cost counts for. A payer's is made once: a month has few of them. They are told
+    apart by identity, which is quicker; one that is kept here is no other one's.
+    """
+    of_payers: dict[int, tuple[Payer, str]] = {}
 
     def key(use: Use) -> str:
         if query.visible is not None and use.payer.user != query.visible:
             return OTHERS
         if query.by in JOBS:
             return f"{use.job}.{use.task}" if use.task and query.by == "job" else str(use.job)
-        found = of_payers.get(use.payer)
+        payer = use.payer
+        found = of_payers.get(id(payer))
         if found is None:
-            found = of_payers[use.payer] = _shown_payer(str(getattr(use.payer, query.by)))
-        return found
+            found = of_payers[id(payer)] = payer, _shown_payer(str(getattr(payer, query.by)))
+        return found[1]
 
     return key
 

@@ -7,6 +7,7 @@ Jobs that ran between two passes are known from accounting alone. Reading the sa
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -208,19 +209,17 @@ class UsageTable(Table):
         """The same of many workers, in their order; `AT_ONCE` are read at a time."""
         for at in range(0, len(worker_ids), AT_ONCE):
             chunk = worker_ids[at : at + AT_ONCE]
-            found: dict[str, list[Use]] = {}
+            found: dict[str, list[Use]] = defaultdict(list)
             rows = self._database.rows(
-                "SELECT worker_id, job, task, payer, slots, began, ended FROM usages"
+                "SELECT worker_id, job, task, payer, slots, CAST(round(began * 1000) AS INTEGER),"
+                " CAST(round(ended * 1000) AS INTEGER) FROM usages"
                 f" WHERE worker_id IN ({', '.join('?' * len(chunk))}) AND began < ? AND coalesce(ended, ?) > ?",
                 (*chunk, until, until, since),
             )
-            payers = self._known_payers({row["payer"] for row in rows})
+            payers = self._known_payers({row[3] for row in rows})
             for worker_id, job, task, payer, slots, began, ended in rows:
-                use = Use(
-                    job, task, payers[payer], slots, round(began * 1000), None if ended is None else round(ended * 1000)
-                )
-                found.setdefault(worker_id, []).append(use)
-            yield from (found.get(worker_id, []) for worker_id in chunk)
+                found[worker_id].append(Use(job, task, payers[payer], slots, began, ended))
+            yield from (found[worker_id] for worker_id in chunk)
 
     def of_job(self, job: int, task: int | None, now: float) -> Mapping[str, tuple[float, float]]:
         """By worker, from when to when a job, or one task of it, held slots there, including gaps."""

@@ -106,23 +106,43 @@ def rent_of(rental: Rental, window: Window) -> int:
     return 0 if rental.nanos is None else rent(rental.nanos, rental.began, low, high)
 
 
-def parts_of(rental: Rental, uses: Sequence[Use], window: Window) -> list[Part]:
-    """What a worker cost within a window, by job; parts of no time are left out."""
+class Split(NamedTuple):
+    """What one worker cost, by job in the order of its uses. All amounts add up to its rent."""
+
+    micros: Sequence[int]
+    """Of each use; 0 where it held no slot for any time."""
+    slot_ms: Sequence[float]
+    """Of each use: slots × milliseconds, scaled if too many jobs shared the worker."""
+    starting: int
+    idle: int
+    starting_slot_ms: float
+    idle_slot_ms: float
+
+
+def split_of(rental: Rental, uses: Sequence[Use], window: Window) -> Split:
+    """What a worker cost within a window."""
     low, high = window.of(rental.began, rental.ended)
     joined = high if rental.joined is None else min(max(rental.joined, low), high)
     slots = max(rental.slots, 1)
     clipped = [_clipped(use, low, high) for use in uses]
     weights, scale = _weights(clipped, slots, low, joined, high)
-    amounts = divided(rent_of(rental, window), weights)
-    used, starting, idle = CostKind.USED, CostKind.STARTING, CostKind.IDLE
+    *micros, starting, idle = divided(rent_of(rental, window), weights)
+    *slot_ms, of_starting, of_idle = weights if scale == slots else [slots * weight / scale for weight in weights]
+    return Split(micros, slot_ms, starting, idle, of_starting, of_idle)
+
+
+def parts_of(rental: Rental, uses: Sequence[Use], window: Window) -> list[Part]:
+    """The same as parts; those of no time are left out."""
+    split = split_of(rental, uses, window)
     found = [
-        Part(rental, used, use, amount, slots * weight / scale)
-        for use, amount, weight in zip(uses, amounts, weights, strict=False)
-        if weight
+        Part(rental, CostKind.USED, use, micros, slot_ms)
+        for use, micros, slot_ms in zip(uses, split.micros, split.slot_ms, strict=True)
+        if slot_ms
     ]
-    for kind, amount, weight in zip((starting, idle), amounts[-2:], weights[-2:], strict=True):
-        if weight:
-            found.append(Part(rental, kind, None, amount, slots * weight / scale))
+    if split.starting_slot_ms:
+        found.append(Part(rental, CostKind.STARTING, None, split.starting, split.starting_slot_ms))
+    if split.idle_slot_ms:
+        found.append(Part(rental, CostKind.IDLE, None, split.idle, split.idle_slot_ms))
     return found
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from autoscaler.core.cost.amounts import HOUR_MS
-from autoscaler.core.cost.shares import CostKind, Part, Rental, Use, Window
+from autoscaler.core.cost.shares import Rental, Split, Use, Window
 
 MOST_ROWS = 10_000
 """The costliest rows; the others are one row."""
@@ -30,18 +30,25 @@ class CostRow:
     def cost(self) -> int:
         return self.used + self.starting + self.idle
 
-    def add(self, part: Part) -> None:
-        if part.kind is CostKind.USED:
-            self.used += part.micros
-            self.slot_ms += part.slot_ms
-        elif part.kind is CostKind.STARTING:
-            self.starting += part.micros
-        else:
-            self.idle += part.micros
+    def count(self, rented_ms: int) -> None:
+        """Count a worker that was rented for so long."""
+        self.workers += 1
+        self.rented_ms += rented_ms
+
+    def add(self, split: Split) -> None:
+        """Add all that a worker cost."""
+        self.used += sum(split.micros)
+        self.slot_ms += sum(split.slot_ms)
+        self.starting += split.starting
+        self.idle += split.idle
 
     def join(self, other: CostRow) -> None:
-        for name in ("used", "starting", "idle", "slot_ms", "rented_ms", "workers"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.used += other.used
+        self.starting += other.starting
+        self.idle += other.idle
+        self.slot_ms += other.slot_ms
+        self.rented_ms += other.rented_ms
+        self.workers += other.workers
 
 
 @dataclass(slots=True)
@@ -52,37 +59,29 @@ class Table:
     rows: dict[str, CostRow] = field(default_factory=dict)
     total: CostRow = field(default_factory=lambda: CostRow("sum"))
 
-    def count(self, rented_ms: int) -> None:
-        """Count a worker that was rented for so long. Its parts are to be added."""
-        self.total.workers, self.total.rented_ms = self.total.workers + 1, self.total.rented_ms + rented_ms
+    def add(self, uses: Sequence[Use], split: Split, key_of: Callable[[Use], str]) -> None:
+        """Add what a worker cost: of each job for its key, and what no job used only in the total."""
+        self.total.add(split)
+        rows = self.rows
+        for use, micros, slot_ms in zip(uses, split.micros, split.slot_ms, strict=True):
+            if slot_ms:
+                key = key_of(use)
+                row = rows.get(key)
+                if row is None:
+                    row = rows[key] = CostRow(key)
+                row.used += micros
+                row.slot_ms += slot_ms
 
-    def add(self, parts: Iterable[Part], rented_ms: int, whole: str | None, key_of: Callable[[Use], str]) -> None:
-        """Add the parts of a worker that was rented for so long. `whole`: the key of all of it; None: each part counts
-        for the key of the job that it was used by, and what no job used only in the total.
-        """
-        if whole is not None:
-            row = self._row(whole)
-            row.workers, row.rented_ms = row.workers + 1, row.rented_ms + rented_ms
-        total, rows, used = self.total, self.rows, CostKind.USED
-        for part in parts:
-            total.add(part)
-            key = whole
-            if key is None:
-                if part.kind is not used:
-                    continue
-                assert part.use is not None
-                key = key_of(part.use)
-            row_of_key = rows.get(key)
-            if row_of_key is None:
-                row_of_key = rows[key] = CostRow(key)
-            row_of_key.add(part)
-
-    def _row(self, key: str) -> CostRow:
-        return self.rows.setdefault(key, CostRow(key))
+    def add_whole(self, key: str, split: Split, rented_ms: int) -> None:
+        """Add what a worker cost for one key. It was rented for so long."""
+        self.total.add(split)
+        row = self.rows.setdefault(key, CostRow(key))
+        row.count(rented_ms)
+        row.add(split)
 
     def sorted(self) -> list[CostRow]:
         """The rows, costliest first; those beyond `MOST_ROWS` as one row."""
-        rows = sorted(self.rows.values(), key=lambda row: (-row.cost, row.key))
+        rows = sorted(self.rows.values(), key=lambda row: (-row.used - row.starting - row.idle, row.key))
         if len(rows) <= MOST_ROWS:
             return rows
         rest = CostRow(f"({len(rows) - MOST_ROWS + 1} others)")
