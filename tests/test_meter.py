@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as families
 from autoscaler.core.model.fleet import FailureKind, Worker
 from autoscaler.core.model.memory import ProtectedArray
 from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.outcome.innermost import cause_of
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.loop import Loop
 from autoscaler.engine.measured_elsewhere import MeasuredElsewhere
@@ -97,8 +98,9 @@ def test_a_pass_measures_waiting_tasks_by_reason(empty_cell: World) -> None:
     assert value(found, "counted_tasks") == 3
     assert value(found, "last_pass_timestamp_seconds") == empty_cell.clock.now
     assert value(found, "passes_total", result="whole") == 1
-    codes = {category.reason.code.value for category in done.plan.job_categories}
-    assert {dict(labels)["reason"] for name, labels in found if name == "waiting_tasks"} == codes
+    (category,) = done.plan.job_categories
+    assert (category.reason.code, cause_of(category.reason).code) == (Code.EXPIRED, Code.DEMAND)
+    assert {dict(labels)["reason"] for name, labels in found if name == "waiting_tasks"} == {Code.DEMAND}
 
 
 def test_counters_start_as_series_at_0(empty_cell: World) -> None:

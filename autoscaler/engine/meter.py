@@ -14,6 +14,7 @@ from autoscaler.core.actions import Action, Launch
 from autoscaler.core.model.fleet import FailureKind, LaunchFailure
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.notifications.causes import ended_unasked
+from autoscaler.core.outcome.innermost import cause_code
 from autoscaler.core.outcome.sample import Sample, Starts
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -104,7 +105,7 @@ class Meter(PassListener):
             self._observe("pass_part_duration_seconds", [seconds], part)
         measures.set_all(
             "waiting_tasks",
-            _summed(((category.reason.code.value,), category.count) for category in plan.job_categories),
+            _summed(((cause_code(category.reason).value,), category.count) for category in plan.job_categories),
         )
         if self._sample is not None:
             self._show(self._sample)

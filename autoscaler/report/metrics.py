@@ -74,7 +74,7 @@ METRICS: tuple[Metric, ...] = (
         "grid_engine_command_duration_seconds", WORK, "Duration of commands of Grid Engine, by program.", "command"
     ),
     _counter("grid_engine_command_failures_total", "Commands of Grid Engine that failed, by program.", "command"),
-    _gauge("waiting_tasks", "Jobs and tasks that wait, by the reason code of their verdict.", "reason"),
+    _gauge("waiting_tasks", "Jobs and tasks that wait, by the code of their innermost cause.", "reason"),
     _gauge("counted_tasks", "Waiting jobs and tasks that count as demand."),
     _gauge("fitting_tasks", "Counted tasks that fit on what is there or coming."),
     _gauge("running_tasks", "Jobs and tasks that run, on any host."),

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.core.events.known import KnownEvents
+from autoscaler.core.events.projects import Projects
+from autoscaler.core.events.waiting import countings
 from autoscaler.core.model.fleet import BucketKey
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.notifications.causes import NotificationContext, Observed, _limited
-from autoscaler.core.outcome.innermost import cause_of
+from autoscaler.core.outcome.innermost import cause_code, cause_of
 from autoscaler.core.outcome.waiting_notes import TEXT_FACTS, stable
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
@@ -72,6 +75,12 @@ def test_a_job_is_told_why_its_own_type_is_refused_where_nothing_can_be_launched
     assert dict(causes[2].facts).get("type", "m5.4xlarge") == "m5.4xlarge"
 
 
+def named_in(ranges: str) -> set[int]:
+    """The numbers of `4-7,9`."""
+    ends = (each.partition("-") for each in ranges.split(","))
+    return {number for low, _, high in ends for number in range(int(low), int(high or low) + 1)}
+
+
 def told(snapshot: Snapshot, made: Plan, job: int) -> Iterator[tuple[str, str]]:
     """What each reader is told of a waiting job: the reader, and the code; those with sentences alone give these."""
     explained = explain_job(snapshot, made, job)
@@ -87,6 +96,10 @@ def told(snapshot: Snapshot, made: Plan, job: int) -> Iterator[tuple[str, str]]:
     yield "top", next(line.cells[4] for line in top if line.key == of_queue["key"])
     listed = waiting_rows(snapshot, made, WaitingQuery(search=str(job)), asker="", only=None)["categories"]
     yield "page", listed[0]["cause"]["code"]
+    _, events = countings(KnownEvents(), made.job_categories, Projects((), ()), NOW)
+    yield "events", next(event.code for event in events if job in named_in(event.jobs))
+    metrics = next(cause_code(verdict.reason) for verdict in made.job_categories if job in verdict.jobs)
+    yield "metrics", metrics.value
     sentence = row["cause"]["text"]
     lines = list(job_lines(explained))
     assert any(sentence in line for line in lines), lines

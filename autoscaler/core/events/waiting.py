@@ -12,6 +12,7 @@ from autoscaler.core.events.known import KnownEvents
 from autoscaler.core.events.projects import Projects
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.complexes import task_count
+from autoscaler.core.outcome.innermost import cause_code
 from autoscaler.core.snapshot import JobCategoryVerdict
 
 _JOBS, _COUNTED = attrgetter("jobs"), attrgetter("counted")
@@ -64,7 +65,7 @@ def countings(
     jobs_before, counted_before = known.verdicts
     changed, _ = compared(jobs_before, now_verdicts[0], counted_before, now_verdicts[1])
     for verdict in (verdicts[at] for at in changed):
-        reported, code = known.counted if verdict.counted else known.uncounted, verdict.reason.code.value
+        reported, code = known.counted if verdict.counted else known.uncounted, cause_code(verdict.reason).value
         for at in reported.missing(verdict.jobs):
             job, tasks = verdict.jobs[at], verdict.tasks[at]
             project = projects.of_pending(job, verdict.ask)

@@ -1,9 +1,9 @@
 """The innermost cause for which a job waits: the one link of its verdict's reason that, once gone, lets the job go on.
 
 Every place that tells people why a job waits names this cause: `explain`, `jobs`, `top`, the answers over HTTP, the
-job's context (`qstat -j`) and notifications. A verdict says first what was found (it does not fit, the queue's demand
-has expired) and adds what followed from that; several additions may stand side by side. Which of them decides is a
-table here, so that no two readers choose differently.
+job's context (`qstat -j`), notifications, events and metrics. A verdict says first what was found (it does not fit, the
+queue's demand has expired) and adds what followed from that; several additions may stand side by side. Which of them
+decides is a table here, so that no two readers choose differently.
 """
 
 from __future__ import annotations
@@ -80,8 +80,15 @@ def cause_of(reason: Reason) -> Reason:
     if reason.code not in LEADS_ON:
         return replace(reason, trail=tuple(link for link in reason.trail if link.code in _WORDS.get(reason.code, ())))
     own = replace(reason, trail=())
-    return min((own, *map(cause_of, reason.trail)), key=_rank)
+    return min((own, *map(cause_of, reason.trail)), key=lambda cause: _rank(cause.code))
 
 
-def _rank(cause: Reason) -> int:
-    return _RANKS.get(cause.code, _FOUND if cause.code in LEADS_ON else _ANY)
+def cause_code(reason: Reason) -> Code:
+    """The code of that cause. Quicker, for figures about all jobs of a pass."""
+    if reason.code not in LEADS_ON or not reason.trail:
+        return reason.code
+    return min((reason.code, *map(cause_code, reason.trail)), key=_rank)
+
+
+def _rank(code: Code) -> int:
+    return _RANKS.get(code, _FOUND if code in LEADS_ON else _ANY)
