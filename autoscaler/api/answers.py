@@ -60,6 +60,10 @@ OF_STORE = frozenset({"cost", "decisions", "events", "history", "lanes", "passes
 """Questions that the store answers."""
 KEPT = frozenset({"status", "jobs", "queue", "workers"})
 """Answers that are the same for every asker."""
+ANYBODYS = frozenset({"history"})
+"""Questions that every asker gets the same answer to."""
+SAME = frozenset({"cost", "decisions", "jobs", "lanes", "passes", "queue", "status", "workers"})
+"""The same, unless job details are their owners'."""
 LONG = frozenset({"cost"})
 """Questions that may take seconds: one of them is answered at a time, beside the others."""
 OF_OWNERS = frozenset({"status", "jobs", "queue", "waiting", "workers"})
@@ -298,9 +302,14 @@ class Answers:
         if question.decided is None and question.name not in OF_STORE:
             raise _NoPass(NO_PASS)
         body, text = self._body(question), question.form == "text"
-        yield from (self._head(question.decided), b', "blocks": ' if text else b', "document": ', body, b"}\n")
+        head = self._head(question.decided, for_all=self._for_all(question.name))
+        yield from (head, b', "blocks": ' if text else b', "document": ', body, b"}\n")
 
-    def _head(self, decided: tuple[ObservedPlan, int] | None) -> bytes:
+    def _for_all(self, name: str) -> bool:
+        """Whether every asker gets the same answer to a question."""
+        return name in ANYBODYS or (name in SAME and not self.owners_only)
+
+    def _head(self, decided: tuple[ObservedPlan, int] | None, *, for_all: bool) -> bytes:
         seen = None if decided is None else decided[0].snapshot.now
         head = {
             "answers": VERSION,
@@ -308,6 +317,7 @@ class Answers:
             "as_of": None if seen is None else datetime.fromtimestamp(seen, UTC).astimezone().isoformat(),
             "age_s": None if seen is None else round(max(self.clock() - seen, 0.0), 3),
             "trouble": self.last_pass.unobserved,
+            "for_all": for_all,
         }
         return json.dumps(head, ensure_ascii=False).encode(errors="backslashreplace")[:-1]
 

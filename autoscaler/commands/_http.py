@@ -168,7 +168,8 @@ def _page(invocation: Invocation, logins: Logins, operations: Operations, answer
         feed.following(store),
     ):
         viewers = Viewers(logins, sessions, name, process.http_user_header or "", process.http_proxies)
-        yield with_page(Page(invocation.cell.title, viewers, Reader(answers), operations, feed, _VERSION))
+        limit_after = invocation.settings.process.notify_limit_after
+        yield with_page(Page(invocation.cell.title, viewers, Reader(answers), operations, feed, _VERSION, limit_after))
 
 
 @contextlib.contextmanager

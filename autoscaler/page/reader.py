@@ -1,7 +1,8 @@
 """Reads answers for the page: the same as commands and programs get, with the rights of who looks.
 
-An answer is kept for a moment, since several people or tabs show the same. Few questions of the page are under way at
-once, so that it takes no place from those who ask or command.
+An answer is kept for a moment, since several people or tabs show the same: after a pass all of them load it at once.
+One that is the same for every asker, as the autoscaler says, is asked for once. Few questions of the page are under way
+at once, so that it takes no place from those who ask or command.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ FRESH = 1.0
 MOST_KEPT, LARGEST_KEPT = 64, 4 << 20
 """Answers that are kept, and bytes of the largest one."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_Key = tuple[str, ...]
 
 
 class Unavailable(Exception):
@@ -44,6 +46,8 @@ class Reading:
     number: int | None
     as_of: str | None
     trouble: str
+    for_all: bool = False
+    """Whether every asker gets the same."""
 
 
 @dataclass(slots=True)
@@ -54,19 +58,49 @@ class Reader:
     stopwatch: Callable[[], float] = time.monotonic
     _places: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
     _guard: threading.Lock = field(default_factory=threading.Lock)
-    _kept: OrderedDict[tuple[str, ...], tuple[float, Reading]] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[_Key, tuple[float, Reading]] = field(default_factory=OrderedDict)
+    _same_for_all: set[str] = field(default_factory=set)
+    """Questions whose last answer was the same for every asker."""
+    _under_way: dict[_Key, threading.Event] = field(default_factory=dict)
 
     def read(self, question: str, asker: Asker, query: Mapping[str, str] = _NOTHING, mark: str = "") -> Reading:
         """The answer to a question. `mark`: the state of the store; an answer of an earlier one is not used again.
         Raises Unavailable.
         """
         query = {name: value for name, value in query.items() if value}
+        of_all = (mark, question, *(f"{name}={query[name]}" for name in sorted(query)))
         # What a user may see follows from these.
-        key = (mark, asker.name, str(asker.of_cell), question, *(f"{name}={query[name]}" for name in sorted(query)))
+        own = (asker.name, str(asker.of_cell), *of_all)
         with self._guard:
+            found = self._found(of_all, own)
+            key = of_all if question in self._same_for_all else own
+            before = None if found is not None else self._under_way.get(key)
+            ended = threading.Event()
+            if found is None and before is None:
+                self._under_way[key] = ended
+        if found is not None:
+            return found
+        if before is not None:
+            before.wait(PATIENCE)
+            with self._guard:
+                found = self._found(of_all, own)
+            return self._ask(question, asker, query, of_all, own) if found is None else found
+        try:
+            return self._ask(question, asker, query, of_all, own)
+        finally:
+            with self._guard:
+                del self._under_way[key]
+            ended.set()
+
+    def _found(self, *keys: _Key) -> Reading | None:
+        """An answer that was kept a moment ago."""
+        for key in keys:
             found = self._kept.get(key)
-        if found is not None and self.stopwatch() - found[0] < FRESH:
-            return found[1]
+            if found is not None and self.stopwatch() - found[0] < FRESH:
+                return found[1]
+        return None
+
+    def _ask(self, question: str, asker: Asker, query: Mapping[str, str], of_all: _Key, own: _Key) -> Reading:
         if not self._places.acquire(timeout=PATIENCE):
             raise Unavailable(503, "many people look at this page now: it is loaded again in a moment")
         try:
@@ -75,9 +109,10 @@ class Reader:
             self._places.release()
         body = b"".join(reply.parts)
         reading = _read(reply.status, body)
-        if len(body) <= LARGEST_KEPT:
-            with self._guard:
-                self._kept[key] = self.stopwatch(), reading
+        with self._guard:
+            (self._same_for_all.add if reading.for_all else self._same_for_all.discard)(question)
+            if len(body) <= LARGEST_KEPT:
+                self._kept[of_all if reading.for_all else own] = self.stopwatch(), reading
                 while len(self._kept) > MOST_KEPT:
                     self._kept.popitem(last=False)
         return reading
@@ -92,4 +127,6 @@ def _read(status: int, body: bytes) -> Reading:
         raise Unavailable(503, "the autoscaler gave no answer that can be read: is it another version?")
     if status != 200:
         raise Unavailable(status, str(answer.get("error") or f"status {status}"))
-    return Reading(answer["document"], answer["pass"], answer["as_of"], answer["trouble"])
+    return Reading(
+        answer["document"], answer["pass"], answer["as_of"], answer["trouble"], answer.get("for_all") is True
+    )

@@ -106,6 +106,7 @@ def _environment() -> jinja2.Environment:
         "number": number,
         "plain": plain,
         "money": _money,
+        "hours": _hours,
         "link_to": _link_to,
     }
     environment.globals["count"] = count
@@ -131,6 +132,11 @@ def _money(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.2f}" if value == 0 or abs(value) >= 0.1 else f"{value:.4f}"
+
+
+def _hours(value: float) -> str:
+    """Two decimals, in every row of a column."""
+    return "< 0.01" if 0 < value < 0.005 else f"{value:,.2f}"
 
 
 def _link_to(query: Mapping[str, Any], path: str) -> str:

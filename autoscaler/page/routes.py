@@ -63,6 +63,8 @@ class Page:
     operations: Operations
     feed: Feed = field(default_factory=Feed)
     version: str = "0"
+    limit_after: float = 1800.0
+    """Seconds after which a cap that keeps all jobs waiting needs a person, as in notifications."""
 
 
 def with_page(made: Page) -> Room:
@@ -146,7 +148,9 @@ def _show(view: Callable[[Looking], Shown | Response]) -> Callable[[Request], Re
             viewer = made.viewers.viewer(request)
         except NotLoggedIn as error:
             return _to_login(request, error)
-        looking = Looking(viewer, made.reader, made.operations, dict(request.query_params), made.feed.mark)
+        looking = Looking(
+            viewer, made.reader, made.operations, dict(request.query_params), made.limit_after, made.feed.mark
+        )
         try:
             shown = view(looking)
         except Unavailable as error:
@@ -278,7 +282,7 @@ def carry_out(request: Request, form: Asked) -> Response:
         viewer = made.viewers.viewer(request)
     except NotLoggedIn as error:
         return _to_login(request, error)
-    looking = Looking(viewer, made.reader, made.operations, {}, made.feed.mark)
+    looking = Looking(viewer, made.reader, made.operations, {}, made.limit_after, made.feed.mark)
     if not from_this_page(request):
         shown = Shown("trouble.html", "Not done", "actions", {"text": "this form is not from this page"}, 403)
     elif not viewer.acts():

@@ -312,17 +312,17 @@ def cost_blocks(report: CostReport) -> list[Block]:
 def _shown(table: Table, by: str) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Heads and rows. Amounts are rounded so that each column adds up to its sum."""
     rows = [*_ordered(table, by), *_of_nobody(table, by)]
-    unit = _unit(table.total.cost)
+    unit = unit_of(table.total.cost)
     costs, total = in_units([row.cost for row in rows], unit)
     if by not in WORKERS:
         hours = [f"{_hours(row.slot_ms):.2f}" if row.used or row.slot_ms else "" for row in (*rows, table.total)]
-        cells = zip([row.key for row in rows] + ["sum"], hours, _amounts([*costs, total], unit), strict=True)
+        cells = zip([row.key for row in rows] + ["sum"], hours, amounts_of([*costs, total], unit), strict=True)
         return (by, "slot hours", table.currency), list(cells)
-    columns = [_amounts([*column, whole], unit) for column, whole in _columns(rows, costs, unit)]
+    columns = [amounts_of([*column, whole], unit) for column, whole in _columns(rows, costs, unit)]
     heads = (by, "workers", "hours", "used", "starting", "idle", table.currency)
     named = [(row.key, str(row.workers), f"{_hours(row.rented_ms):.2f}") for row in rows]
     named.append(("sum", str(table.total.workers), f"{_hours(table.total.rented_ms):.2f}"))
-    shown = zip(named, zip(*columns, strict=True), _amounts([*costs, total], unit), strict=True)
+    shown = zip(named, zip(*columns, strict=True), amounts_of([*costs, total], unit), strict=True)
     return heads, [(*left, *middle, right) for left, middle, right in shown]
 
 
@@ -338,12 +338,12 @@ def _columns(rows: Sequence[CostRow], costs: Sequence[int], unit: int) -> Iterat
         yield list(column), sum(column)
 
 
-def _unit(total: int) -> int:
+def unit_of(total: int) -> int:
     """Cents; of sums below one, finer."""
     return 10_000 if total >= MICROS else 100 if total >= MICROS // 100 else 1
 
 
-def _amounts(units: Iterable[int], unit: int) -> list[str]:
+def amounts_of(units: Iterable[int], unit: int) -> list[str]:
     places = {10_000: 2, 100: 4, 1: 6}[unit]
     return [f"{each * unit / MICROS:.{places}f}" for each in units]
 

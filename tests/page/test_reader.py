@@ -57,6 +57,35 @@ def test_an_answer_is_used_again_for_the_same_user_query_and_state_only() -> Non
     assert len(answering.asked) == 5
 
 
+def test_an_answer_that_is_the_same_for_all_is_asked_for_once_by_many() -> None:
+    answering = Answering(held=threading.Event(), reply=Reply(200, (BODY.replace(b"{", b'{"for_all": true, ', 1),)))
+    reader = Reader(answering, lambda: 0.0)
+    reader.read("status", asker("root"), mark="m1")
+    with ThreadPoolExecutor(30) as pool:
+        found = list(pool.map(lambda number: reader.read("status", asker(f"u{number}"), mark="m2"), range(30)))
+    assert [each.document for each in found] == [{"jobs": []}] * 30
+    assert len(answering.asked) == 2
+
+
+def test_an_answer_that_is_not_the_same_for_all_any_more_is_shown_to_nobody_else() -> None:
+    """The autoscaler was started again, and job details are their owners' now."""
+    answering = Answering(reply=Reply(200, (BODY.replace(b"{", b'{"for_all": true, ', 1),)))
+    reader = Reader(answering, lambda: 0.0)
+    reader.read("status", asker("ann"), mark="m1")
+    answering.reply = Reply(200, (BODY,))
+    for name in ("ann", "bob", "ann", "bob"):
+        reader.read("status", asker(name), mark="m2")
+    assert [name for name, _ in answering.asked] == ["ann", "ann", "bob"]
+
+
+def test_tabs_of_one_user_ask_once() -> None:
+    answering = Answering(held=threading.Event())
+    reader = Reader(answering, lambda: 0.0)
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda _: reader.read("waiting", asker("ann")), range(12)))
+    assert len(answering.asked) == 1
+
+
 def test_few_questions_are_under_way_at_once() -> None:
     answering = Answering(held=threading.Event())
     reader = Reader(answering)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -300,6 +302,50 @@ def test_cost_adds_up_with_idle_time_as_a_row_of_its_own_and_the_csv_is_the_answ
     total = float(re.search(r"sum of \d+ rows? \S+ ([\d.]+)", shown)[1])  # type: ignore[index]
     rows = [float(line.split(",")[2]) for line in csv.text.splitlines()[1:]]
     assert sum(rows) == pytest.approx(total, abs=0.005)
+
+
+@pytest.mark.parametrize("by", ("user", "job", "type", "worker", "month"))
+def test_amounts_of_a_cost_table_have_as_many_decimals_and_add_up_as_shown(site: Site, by: str) -> None:
+    workers = [a_worker(f"w{n}", age=7200.0 / (n + 1), price_per_hour=0.5 / 3) for n in range(5)]
+    site.observe(a_snapshot(*workers, a_job(1)))
+    runs = [
+        Run(RunKey(f"i-w{n}", 7 + n, 0), Payer(f"u{n % 2}"), 1, NOW - 3000 + 700 * n, NOW - 400 + 77 * n)
+        for n in range(4)
+    ]
+    site.store.usages.account(runs)
+    site.now[0] = NOW + 60
+    page = site.browser().get(f"cost?by={by}").text
+    rows = re.findall(r'<tr.*?data-head="USD">([^<]+)<.*?</tr>', page, re.DOTALL)
+    *amounts, total = rows
+    assert len(amounts) >= 1
+    assert len({len(each.partition(".")[2]) for each in rows}) == 1
+    assert sum(map(Decimal, amounts)) == Decimal(total) > 0
+    used, idle, starting = re.findall(r"<b>(?:&lt; )?(\d+) %</b>", page)
+    assert 98 <= int(used) + int(idle) + int(starting) <= 102
+    assert int(used) > 0 < int(idle)
+
+
+def test_a_cap_needs_a_person_after_the_time_that_notifications_wait(site: Site) -> None:
+    waiting = a_snapshot(a_job(1, waited=400.0), a_worker("w1", used=2), limits=Limits(max_workers=1))
+    site.page.limit_after = 600.0
+    site.observe(waiting)
+    browser = site.browser()
+    assert "limit reached" not in browser.text()
+    site.page.limit_after = 300.0
+    assert "limit reached" in browser.text()
+
+
+def test_a_decision_links_to_its_moment_in_whatever_zone_it_is_shown(site: Site) -> None:
+    site.observe(a_snapshot(a_job(1, waited=400.0)))
+    browser = site.browser()
+    for zone in ("", "&zone=Asia/Tokyo"):
+        page = browser.get(f"decisions?kind=launch{zone}").text
+        (target,) = re.findall(r'<h2><a href="([^"]+)">', page)
+        found = browser.get(html.unescape(target)).text
+        assert "launching" in found
+        assert ("zone=Asia%2FTokyo" in target) is bool(zone)
+        earlier = re.sub(r"at=[^&]+", "at=2027-01-15T07%3A00%3A00%2B00%3A00", html.unescape(target))
+        assert "launching" not in browser.get(earlier).text
 
 
 def test_a_lane_has_boot_jobs_and_idle_time(site: Site) -> None:

@@ -27,7 +27,7 @@ import pytest
 from autoscaler import answer_client
 from autoscaler.answer_client import ServiceAddress, ask
 from autoscaler.api import deadlines, dependencies, local_users
-from autoscaler.api.answers import BURST, Answers, Asker, Line, Turns
+from autoscaler.api.answers import BURST, KEPT, OF_STORE, Answers, Asker, Line, Turns
 from autoscaler.api.app import make_app
 from autoscaler.api.dependencies import Api
 from autoscaler.api.listeners import SOCKET
@@ -473,6 +473,26 @@ def test_with_owner_only_details_others_do_not_see_a_job() -> None:
         assert call_as(OTHER, made.path, "/answers/v1/explain?subject=905")[0] == 403  # of ann, and ended
         made.managers.append(OTHER)
         made.answers.turns = Turns()
+
+
+@pytest.mark.parametrize("owners_only", (False, True), ids=("all", "owners"))
+def test_an_answer_that_is_called_the_same_for_all_is_so(owners_only: bool) -> None:
+    """The page shows it to whoever looks: a manager's answer must not be called that where owners see less."""
+    with answering_service(owners_only=owners_only) as made:
+        seen = made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        made.loop.seen = owned_by(seen, USER), 8
+        budgets = [{"owner": owner} for owner in ("the cell", f"user {USER}", f"user {OTHER}")]
+        status = {"sentence": "", "troubles": [], "budgets": budgets}
+        made.answers.status, made.answers.clock = (lambda: status), lambda: 1_800_000_000.0
+        askers = (Asker("root", lambda: True), Asker(USER, lambda: False), Asker(OTHER, lambda: False))
+        same = set[str]()
+        for question in sorted(OF_STORE | KEPT | {"waiting"}):
+            found = [json.loads(b"".join(made.answers.answer(question, {}, one).parts)) for one in askers]
+            assert all("document" in each for each in found), found
+            if any(each["for_all"] for each in found):
+                same.add(question)
+                assert found[0] == found[1] == found[2]
+    assert same == ({"history"} if owners_only else (OF_STORE | KEPT) - {"events"})
 
 
 @as_root

@@ -28,6 +28,11 @@
     document.querySelectorAll("[data-zone]").forEach((each) => {
       each.textContent = `Times are in your zone, ${name}; a time shows that of the cell when it is pointed at.`;
     });
+    // A time that somebody writes is of the zone in which times are shown.
+    const known = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    if (zone() || !known) return;
+    document.querySelectorAll("form[data-reads-time]").forEach((form) => { form.elements.zone.value = known; });
+    document.querySelectorAll("[data-zone-read]").forEach((each) => { each.textContent = `your zone, ${known}`; });
   }
 
   // -- charts --------------------------------------------------------------------------------------------------------
@@ -38,7 +43,7 @@
   // The numbers of a chart are those of the table beside it.
   function read(table) {
     const heads = [...table.tHead.rows[0].cells];
-    const columns = heads.map((head, at) => ({ at, name: head.dataset.series, label: head.textContent }));
+    const columns = heads.map((head, at) => ({ at, name: head.dataset.series, scale: head.dataset.scale, label: head.textContent }));
     const series = columns.filter((column) => column.name);
     const rows = [...table.tBodies[0].rows].filter((row) => row.cells.length === heads.length);
     const times = rows.map((row) => Date.parse(row.querySelector("time").dateTime) / 1000);
@@ -53,8 +58,9 @@
   }
 
   function options(series, width) {
+    const scales = [...new Set(series.map((one) => one.scale))];
     const axis = (name, side, label) => ({
-      scale: name, side, label, labelSize: 24, size: 56, stroke: colour(name), grid: { show: side === 3, stroke: colour("grid"), width: 1 },
+      scale: name, side, label, labelSize: 24, size: 56, stroke: colour("soft"), grid: { show: side === 3, stroke: colour("grid"), width: 1 },
     });
     const time = {
       stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 }, space: 80,
@@ -69,12 +75,12 @@
     return {
       width, height: wide ? 300 : 220,
       tzDate: date,
-      scales: Object.fromEntries(series.map((one) => [one.name, { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] }])),
+      scales: Object.fromEntries(scales.map((name) => [name, { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] }])),
       series: [{ value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, ...series.map((one, at) => ({
-        label: one.label, scale: one.name, stroke: colour(one.name), width: 2, dash: at === 1 ? [8, 4] : at === 2 ? [2, 3] : undefined,
+        label: one.label, scale: one.scale, stroke: colour(one.name), width: 2, dash: at === 1 ? [8, 4] : at === 2 ? [2, 3] : undefined,
         points: { show: false },
       }))],
-      axes: [time, ...series.slice(0, 2).map((one, at) => axis(one.name, at === 0 ? 3 : 1, wide ? one.label : null))],
+      axes: [time, ...scales.slice(0, 2).map((name, at) => axis(name, at === 0 ? 3 : 1, wide ? name : null))],
     };
   }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from fastapi.responses import Response
 
+from autoscaler.core.cost.amounts import MICROS, in_units, round_half_even
 from autoscaler.page.views.looking import Looking, Shown
-from autoscaler.report.cost import BY, WORKERS
+from autoscaler.report.cost import BY, WORKERS, amounts_of, unit_of
 
 ROWS = 200
 MONTHS = 13
@@ -20,6 +22,7 @@ def cost(looking: Looking) -> Shown:
     document = looking.document("cost", {"by": by, "month": month, "first": str(first), "last": str(ROWS)})
     values = {
         "document": document,
+        "tables": [CostTable(table, of_workers=by in WORKERS) for table in document["currencies"]],
         "by": by,
         "month": month,
         "choices": BY,
@@ -31,6 +34,36 @@ def cost(looking: Looking) -> Shown:
         "titled": "of the last months" if by == "month" and not month else f"of {month or document['now'][:7]}",
     }
     return Shown("cost.html", "Cost", "cost", values, live=False)
+
+
+class CostTable:
+    """A table of the answer, its amounts as shown: all with as many decimals, so that the column adds up to its sum."""
+
+    def __init__(self, table: Mapping[str, Any], *, of_workers: bool) -> None:
+        self.table = table
+        whole = _micros(table["cost"])
+        self.unit = unit_of(whole)
+        unused = [0, 0] if of_workers else [_micros(table["starting"]), _micros(table["idle"])]
+        parts = [*unused, *(_micros(row["cost"]) for row in table["rows"])]
+        elsewhere = whole - sum(parts)  # on other pages
+        units, total = in_units([*parts, elsewhere], self.unit)
+        self.starting, self.idle, *costs, _, self.cost = amounts_of([*units, total], self.unit)
+        self.rows = [{**row, "shown": cost} for row, cost in zip(table["rows"], costs, strict=True)]
+
+    def amount(self, value: float) -> str:
+        """Another amount, with as many decimals."""
+        (shown,) = amounts_of([round_half_even(_micros(value), self.unit)], self.unit)
+        return shown
+
+    def share(self, value: float, whole: float | None = None) -> str:
+        """A part in whole percent, of all where no other whole is given."""
+        whole = self.table["cost"] if whole is None else whole
+        percent = 100 * value / whole if whole else 0.0
+        return "< 1 %" if 0 < percent < 0.5 else f"{percent:.0f} %"
+
+
+def _micros(amount: float) -> int:
+    return round(amount * MICROS)
 
 
 def cost_csv(looking: Looking) -> Response:

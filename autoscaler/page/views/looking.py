@@ -22,6 +22,8 @@ class Looking:
     reader: Reader
     operations: Operations
     query: Mapping[str, str]
+    limit_after: float
+    """Seconds after which a cap that keeps all jobs waiting needs a person, as in notifications."""
     mark: str = ""
     """The state of the store when the look began: later news are not shown yet."""
     reading: Reading | None = None

@@ -15,8 +15,6 @@ from autoscaler.report.wording import count, duration
 SPANS = {"10m": (600, 10), "1h": (3600, 30), "6h": (6 * 3600, 300), "24h": (86_400, 900), "7d": (7 * 86_400, 3 * 3600)}
 """Seconds to look back, and seconds of a point, by the name in links."""
 DECISIONS = 8
-LONG = 1800.0
-"""Seconds after which a cap that keeps all jobs waiting needs a person, as by default for notifications of limits."""
 _MONTH_STEP = 7 * 86_400
 
 
@@ -50,7 +48,9 @@ def _waiting(looking: Looking, status: Any) -> Iterator[tuple[str, str, str]]:
         longest = duration(one["longest_wait_s"])
         if one["never"]:
             yield "never starts", f"{count(one['never'], 'task')} can never start: {one['short']}", one["code"]
-        elif one["code"] == Code.CAPPED.value and not status["fitting"] and one["longest_wait_s"] >= LONG:
+        elif (
+            one["code"] == Code.CAPPED.value and not status["fitting"] and one["longest_wait_s"] >= looking.limit_after
+        ):
             text = f"{count(one['tasks'], 'task')} at a limit, for up to {longest}; no counted task fits anywhere"
             yield "limit reached", text, one["code"]
 
