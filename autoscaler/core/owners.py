@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
+from autoscaler.core.model.changed import changed
 from autoscaler.core.model.cluster import Cluster, JobRequest
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import OrderedFor
@@ -107,10 +107,10 @@ def seen_owners(
     """The owners whose jobs were seen last, MOST at most."""
     here = {owner_of(ask, kind) for ask in waiting}
     if kind is OwnerKind.USER:
-        here |= {job.owner for host in cluster.hosts for job in host.jobs}
+        here |= {job.owner for host in cluster.hosts for instance in host.instances for job in instance.jobs}
     known = {each.owner: each.at for each in before if now - each.at < REMEMBERED}
     known |= dict.fromkeys(here - {""}, now // DAY * DAY)
     before_ = {each.owner for each in before}
     last = sorted(known, key=lambda name: (-known[name], name not in before_, name))[:MOST]
     asked = {each.owner: each for each in before}
-    return tuple(replace(asked.get(name, OwnerSeen(name, 0.0)), at=known[name]) for name in sorted(last))
+    return tuple(changed(asked.get(name) or OwnerSeen(name, 0.0), at=known[name]) for name in sorted(last))

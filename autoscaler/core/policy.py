@@ -281,4 +281,7 @@ class Policy:
         return next((queue for queue in self.queues if queue.name == name), None)
 
     def node_array(self, name: str) -> NodeArrayPolicy | None:
-        return next((array for array in self.node_arrays if array.name == name), None)
+        for array in self.node_arrays:  # a loop, as every worker asks for its own several times a pass
+            if array.name == name:
+                return array
+        return None

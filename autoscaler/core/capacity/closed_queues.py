@@ -187,23 +187,24 @@ def _by_hand(queue: str, observed: ObservedWorkers, policy: Policy) -> Reason | 
     disabled may be meant itself; several, and no other, are the queue. The master's instance alone proves nothing if
     it has slots, because many masters are kept free of jobs in this way; without slots nothing else is meant by it.
     """
-    persistent = [
-        (host, instance)
-        for host, instance in _instances(queue, observed.others)
-        if (instance.slots > 0) is not same_host(host.name, policy.master)
-    ]
-    # A worker that was in service and will be disabled still shows whether a person closed the queue, until it is.
-    ours = [
-        (worker.host, instance)
-        for worker in observed.known
-        if worker.host is not None and not worker.gone and (worker.note.disabling is None or worker.note.opened)
-        for _, instance in _instances(queue, (worker.host,))
-        if worker.note.disabling is None or not _BY_HAND & set(instance.states)
-    ]
-    shown = [*persistent, *ours]
-    if not (persistent or len(ours) >= SEVERAL) or not all(_BY_HAND & set(instance.states) for _, instance in shown):
+    persistent: list[tuple[ExecutionHost, QueueInstance]] = []
+    ours: list[tuple[ExecutionHost, QueueInstance]] = []
+    for host, instance in _instances(queue, observed.others):
+        if (instance.slots > 0) is not same_host(host.name, policy.master):
+            if _BY_HAND.isdisjoint(instance.states):
+                return None
+            persistent.append((host, instance))
+    for worker in observed.known:
+        # A worker that was in service and will be disabled still shows whether a person closed the queue, until it is.
+        counts = not worker.gone and (worker.note.disabling is None or worker.note.opened)
+        for host, instance in _instances(queue, (worker.host,) if worker.host is not None and counts else ()):
+            if _BY_HAND.isdisjoint(instance.states):
+                return None
+            if worker.note.disabling is None:
+                ours.append((host, instance))
+    if not persistent and len(ours) < SEVERAL:
         return None
-    disabled = all("d" in instance.states for _, instance in shown)
+    disabled = all("d" in instance.states for _, instance in (*persistent, *ours))
     code = Code.QUEUE_DISABLED_BY_HAND if disabled else Code.QUEUE_SUSPENDED_BY_HAND
     return because(code, queue=queue, hosts=tuple(host.name for host, _ in persistent or ours))
 

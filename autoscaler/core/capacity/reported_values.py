@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 
 from autoscaler.core.model.cluster import Complex, ExecutionHost
 from autoscaler.core.model.complexes import amount, canonical
+from autoscaler.core.model.fleet import BucketKey, InstanceType
 from autoscaler.core.model.memory import ReportedType
 from autoscaler.core.placement.hosts import CHANGING, HostValues, host_values_of, shown_value
 from autoscaler.core.placement.queue_instances import is_forced
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.readable.remembered import PerArguments
 from autoscaler.core.workers.phases import Phase
 from autoscaler.core.workers.worker_state import WorkerState
 
@@ -35,8 +38,6 @@ def learn_reported(
     found = {
         (each.type, each.node_array): each for each in known if each.at > since and now - each.at < FORGOTTEN_AFTER
     }
-    offers: dict[object, _Promised] = {}
-    forced = tuple(name for name, entry in sorted(complexes.items()) if is_forced(entry))
     joined = [(worker.note.joined_at, worker) for worker in machines if worker.note.joined_at is not None]
     for joined_at, worker in sorted(joined, key=lambda pair: (pair[0], pair[1].worker.id)):
         host, array = worker.host, worker.array
@@ -45,11 +46,8 @@ def learn_reported(
         if worker.phase is not Phase.READY or worker.decisive is not None or not worker.empty or not host.load:
             continue
         key = worker.worker.type.name, array.name
-        offer = worker.worker.type, array.name, worker.worker.bucket
-        if offer not in offers:
-            promised = host_values_of(worker.worker.type, array, complexes, worker.worker.bucket)
-            offers[offer] = _promised(promised, complexes, forced)
-        values = tuple(_differing(host, offers[offer], found.get(key)))
+        promised = _promised(worker.worker.type, array, complexes, worker.worker.bucket)
+        values = tuple(_differing(host, promised, found.get(key)))
         found[key] = ReportedType(*key, values, joined_at)
     return tuple(each for _, each in sorted(found.items()) if each.values)
 
@@ -104,11 +102,21 @@ class _Promised:
     """Forced complexes that the offer does not have."""
 
 
-def _promised(offer: HostValues, complexes: Mapping[str, Complex], forced: Sequence[str]) -> _Promised:
+_PROMISED = PerArguments[_Promised]()
+
+
+def _promised(
+    type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex], bucket: BucketKey
+) -> _Promised:
+    offer = host_values_of(type_, array, complexes, bucket)
+    return _PROMISED.of((type_.name, array.name, bucket), (offer, complexes), lambda: _compared(offer, complexes))
+
+
+def _compared(offer: HostValues, complexes: Mapping[str, Complex]) -> _Promised:
     known = [(name, complexes[name], text) for name, text in sorted(offer.properties.items()) if name in complexes]
     return _Promised(
         tuple((name, e.type, text) for name, e, text in known if e.relop != "EXCL" and name not in CHANGING),
-        tuple(name for name in forced if name not in offer.forced),
+        tuple(name for name, e in sorted(complexes.items()) if is_forced(e) and name not in offer.forced),
     )
 
 

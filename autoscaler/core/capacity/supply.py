@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from autoscaler.core.capacity.reported_values import of_coming, reported_by
-from autoscaler.core.limits.limits import Usage
+from autoscaler.core.limits.limits import Usage, UsageCount
 from autoscaler.core.model.cluster import Cluster, ExecutionHost
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, Fleet, InstanceType, Order, Worker
 from autoscaler.core.model.memory import ReportedType
@@ -139,22 +139,21 @@ def supply_of(context: SupplyContext) -> Supply:
         and pass_context.drained_by_person(worker) is None
         and worker.worker.id not in context.leaving
     ]
-    staying = sorted(
-        (worker for worker in serving if not could_leave(worker, pass_context)),
-        key=lambda worker: worker.name in later,
-    )
-    able = sorted(
-        (worker for worker in serving if could_leave(worker, pass_context)),
-        key=lambda worker: removal_order(worker, pass_context.stop_requests),
-        reverse=True,
-    )
+    able: list[WorkerState] = []
+    staying: list[WorkerState] = []
+    for worker in serving:
+        (able if could_leave(worker, pass_context) else staying).append(worker)
+    able.sort(key=lambda worker: removal_order(worker, pass_context.stop_requests), reverse=True)
+    staying.sort(key=lambda worker: worker.name in later)
     dispensable = _free(able, context)
     dispensable.sort(key=lambda pair: pair[1].name in later)  # last, as jobs start elsewhere first
     recovered = [worker for worker in machines if worker.worker.id in context.recovered]
     draining = (
         context.free(worker, "d")
         for worker in machines
-        if may_be_enabled(worker, pass_context) and worker.worker.id not in context.leaving | context.replaced
+        if may_be_enabled(worker, pass_context)
+        and worker.worker.id not in context.leaving
+        and worker.worker.id not in context.replaced
     )
     return Supply(
         there=(
@@ -269,13 +268,13 @@ def usage_of(fleet: Fleet, policy: Policy, observed: ObservedWorkers, now: float
     prices = {bucket.key: bucket for bucket in fleet.buckets}
     ordered = outstanding(fleet, policy, now)
     coming = {order.id for order, _ in ordered}
-    usage = {array.name: Usage() for array in policy.node_arrays}
+    counts = {array.name: UsageCount() for array in policy.node_arrays}
     for worker in observed.workers:
         machine = worker.worker
-        if not worker.gone and usage:
-            name = _counted_in(machine.node_array, usage)
+        if not worker.gone and counts:
             price = machine.price_per_hour if machine.price_per_hour is not None else _price(machine.bucket, prices)
-            usage[name] = usage[name].plus(machine.type.vcpus, price, 1)
+            counts[_counted_in(machine.node_array, counts)].add(machine.type.vcpus, price)
+    usage = {name: count.usage for name, count in counts.items()}
     for note in observed.missing.values():
         if note.bucket is None or note.terminated_at is not None or note.order_id in coming or not usage:
             continue
@@ -290,7 +289,7 @@ def usage_of(fleet: Fleet, policy: Policy, observed: ObservedWorkers, now: float
     return _with_family(usage, policy)
 
 
-def _counted_in(name: str, usage: Mapping[str, Usage]) -> str:
+def _counted_in(name: str, usage: Mapping[str, object]) -> str:
     return name if name in usage else next(iter(usage))
 
 

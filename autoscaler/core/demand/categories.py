@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import MISSING, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.model.demand_vector import ELSEWHERE, CategoryDemand, Demand, Property
@@ -18,6 +18,7 @@ from autoscaler.core.owners import owner_of
 from autoscaler.core.policy import OwnerKind
 
 
+@lru_cache(maxsize=8_192)
 def category_key(demand: Demand) -> str:
     """Sixteen hexadecimal digits. The queues that may serve it are part of it: owners with other rights have other
     keys.

@@ -39,6 +39,7 @@ from autoscaler.core.limits.limits import HOUR, Usage
 from autoscaler.core.limits.lost_state import wait_for_listings
 from autoscaler.core.limits.unanswered_orders import taken, throttled
 from autoscaler.core.limits.unhelped_demand import UnhelpedDemand, unhelped_demand
+from autoscaler.core.model.changed import changed
 from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import LaunchFailure
@@ -238,7 +239,7 @@ def prepared(snapshot: Snapshot) -> Snapshot:
     with what they brought, hosts as rules, the configuration of queues and quotas have them.
     """
     snapshot = readable(snapshot)  # first, since all else reads these values
-    snapshot = settled(without_retried_failures(replace(snapshot, fleet=attributed(snapshot.fleet))))
+    snapshot = settled(without_retried_failures(changed(snapshot, fleet=attributed(snapshot.fleet))))
     return with_host_limits(with_queue_instances(under_rules(snapshot)))
 
 
@@ -324,10 +325,9 @@ def _with_late_failures(snapshot: Snapshot, failed: tuple[LaunchFailure, ...]) -
     """Machines that were accepted and ended before they joined count as failed launches. Launches that the provider
     throttled were not made, and count nowhere.
     """
-    fleet = replace(snapshot.fleet, failures=(*snapshot.fleet.failures, *failed))
-    return replace(
-        snapshot, fleet=fleet, memory=replace(snapshot.memory, launches=taken(snapshot.memory.launches, fleet))
-    )
+    fleet = changed(snapshot.fleet, failures=(*snapshot.fleet.failures, *failed))
+    memory = changed(snapshot.memory, launches=taken(snapshot.memory.launches, fleet))
+    return changed(snapshot, fleet=fleet, memory=memory)
 
 
 def _launch_context(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob
 from autoscaler.core.model.fleet import Worker
@@ -21,9 +22,13 @@ class Hosts:
         self.full = {host.name.lower(): host for host in cluster.hosts}
         unheard = {name.lower() for name in cluster.execution_hosts} - self.full.keys()
         self.full.update((name, ExecutionHost(name, heard=False)) for name in sorted(unheard))
-        self._short: dict[str, list[ExecutionHost]] = {}
+
+    @cached_property
+    def _short(self) -> Mapping[str, Sequence[ExecutionHost]]:
+        found: dict[str, list[ExecutionHost]] = {}
         for name, host in self.full.items():
-            self._short.setdefault(name.partition(".")[0], []).append(host)
+            found.setdefault(name.partition(".")[0], []).append(host)
+        return found
 
     def named(self, name: str | None) -> ExecutionHost | None:
         if not name:
@@ -31,7 +36,7 @@ class Hosts:
         lowered = name.lower()
         if lowered in self.full:
             return self.full[lowered]
-        alike = self._short.get(lowered.partition(".")[0], [])
+        alike = self._short.get(lowered.partition(".")[0], ())
         alike = [host for host in alike if "." not in lowered or "." not in host.name]
         return alike[0] if len(alike) == 1 else None
 
@@ -62,20 +67,29 @@ class Claims:
     """What is remembered of workers, by id."""
     settled: float
     """A machine that was missing from listings at this time is listed by now if it lives."""
+    named: Sequence[ExecutionHost | None] = field(init=False)
+    """Parallel to `workers`: the host that has the name of each, whoever owns it."""
     _newest: dict[str, Worker] = field(init=False, default_factory=dict)
     """By host name: the newest machine of that name that exists."""
     _handed: dict[str, list[tuple[str, WorkerNote]]] = field(init=False, default_factory=dict)
     """By host name: ids and notes of machines to which jobs were in transfer."""
 
     def __post_init__(self) -> None:
-        for worker in self.workers:
-            host = self.hosts.named(worker.name) if worker.exists else None
-            known = self._newest.get(host.name) if host is not None else None
-            if host is not None and (known is None or worker.created_at > known.created_at):
+        object.__setattr__(self, "named", [self._named(worker) for worker in self.workers])
+        for worker, host in zip(self.workers, self.named, strict=True):
+            if host is None or not worker.name or not worker.exists:
+                continue
+            known = self._newest.get(host.name)
+            if known is None or worker.created_at > known.created_at:
                 self._newest[host.name] = worker
         for worker_id, note in self.notes.items():
             if note.on_their_way and note.host is not None:
                 self._handed.setdefault(note.host, []).append((worker_id, note))
+
+    def _named(self, worker: Worker) -> ExecutionHost | None:
+        """By its own name, else by the one that it had."""
+        note = None if worker.name else self.notes.get(worker.id)
+        return self.hosts.named(worker.name or (note.host if note else None))
 
     def owners(self, unlisted: Mapping[str, WorkerNote]) -> dict[str, str]:
         """Host name → id of the worker whose execution host it is.
@@ -85,10 +99,8 @@ class Claims:
         listing leaves out comes before one that is known to have ended, because it may run on.
         """
         claims: dict[str, list[Worker]] = {}
-        for worker in self.workers:
-            note = self.notes.get(worker.id)
-            host = self.hosts.named(worker.name or (note.host if note else None))
-            if host is not None and (worker.exists or self._was_of(host, note)):
+        for worker, host in zip(self.workers, self.named, strict=True):
+            if host is not None and (worker.exists or self._was_of(host, self.notes.get(worker.id))):
                 claims.setdefault(host.name, []).append(worker)
         surest_last = sorted(unlisted.items(), key=lambda item: (not item[1].gone, item[1].first_seen))
         absent = {
@@ -99,8 +111,10 @@ class Claims:
         owners = dict(absent)
         order = _claim_order(self.notes)
         for name, workers in claims.items():
-            if len(workers) > 1:
-                workers.sort(key=order)
+            if len(workers) == 1 and name not in absent:
+                owners[name] = workers[0].id
+                continue
+            workers.sort(key=order)
             if name in absent and not workers[0].exists and not unlisted[absent[name]].gone:
                 continue
             older_workers = [*(worker.id for worker in workers[1:]), *([absent[name]] if name in absent else [])]

@@ -13,6 +13,7 @@ from enum import StrEnum
 from autoscaler.core.demand.categories import Categories
 from autoscaler.core.hosts.job_faults import fault_of
 from autoscaler.core.hosts.load_reports import LONGEST_GAP
+from autoscaler.core.model.changed import changed
 from autoscaler.core.model.cluster import HostJob
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.evidence import JobFailure
@@ -138,7 +139,7 @@ class _Observation:
         gone = max(trial.workers - len(machines), 0) if not due else 0
         left = [worker for worker in machines if worker not in stay and not counts_as_coming(worker, self.pass_context)]
         idle = tuple(self.usable[worker.name] for worker in stay if worker.empty and worker.name in self.usable)
-        trial = replace(trial, closed=ended is not None)
+        trial = changed(trial, closed=ended is not None)
         useless_ = 0 if trial.ran_at is not None else len(useless) + len(left) + gone
         return Watched(trial, ended, useless_, idle)
 
@@ -147,7 +148,7 @@ class _Observation:
         observed_at, now = self.snapshot.memory.observed_at, self.pass_context.now
         heard = [worker.note.joined_at for worker in machines if worker.note.joined_at is not None]
         last, seen = max(heard, default=None), dict.fromkeys((*trial.seen, *self._shown(machines)))
-        trial = replace(
+        trial = changed(
             trial,
             workers=max(trial.workers, len(machines), len(order.ids) if order else 0),
             seen=tuple(seen)[:4],
@@ -158,7 +159,7 @@ class _Observation:
             boot = min(heard) - trial.ordered_at if trial.boot_s is None else trial.boot_s
             return replace(trial, boot_s=boot, joined_at=last, joined_s=0.0)
         gap = 0.0 if observed_at is None or trial.joined_at is None else max(now - observed_at, 0.0)
-        return replace(trial, joined_s=trial.joined_s + min(gap, LONGEST_GAP))
+        return changed(trial, joined_s=trial.joined_s + min(gap, LONGEST_GAP))
 
     def _waits_for_others(self, trial: LaunchTrial) -> bool:
         """Whether a job that spreads over hosts may wait for workers that other launches have yet to bring."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 
+from autoscaler.core.model.changed import changed
 from autoscaler.core.model.fleet import Order, OrderState
 from autoscaler.core.model.memory import Event
 from autoscaler.core.requests.orders import whole
@@ -17,7 +17,7 @@ from autoscaler.core.snapshot import Snapshot
 def settled(snapshot: Snapshot) -> Snapshot:
     """The same, with the remembered launches as the journal knows them by now."""
     launches = brought(snapshot.memory.launches, snapshot.fleet.orders)
-    return replace(snapshot, memory=replace(snapshot.memory, launches=launches))
+    return changed(snapshot, memory=changed(snapshot.memory, launches=launches))
 
 
 def brought(launches: Sequence[Event], orders: Sequence[Order]) -> tuple[Event, ...]:
@@ -36,5 +36,5 @@ def brought(launches: Sequence[Event], orders: Sequence[Order]) -> tuple[Event, 
         if len(answers) != len(positions) or any(order.state is OrderState.SENT for order in answers):
             continue
         for at, order in zip(positions, answers, strict=True):
-            found[at] = replace(found[at], launched=len(order.ids))
+            found[at] = changed(found[at], launched=len(order.ids))
     return tuple(found)

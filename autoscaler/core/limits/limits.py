@@ -42,7 +42,6 @@ class Usage:
 
     def plus(self, vcpus: int, price: float | None, count: int) -> Usage:
         """This usage with `count` more workers of `vcpus` vCPUs each in one array."""
-        # Made in one step: a pass adds every worker.
         cores, total = vcpus * count, 0.0 if not count else None if price is None else price * count
         return Usage(
             workers=self.workers + count,
@@ -110,6 +109,26 @@ class Usage:
         return replace(
             grown, own_workers=self.own_workers + most.own_workers, own_cores=self.own_cores + most.own_cores
         )
+
+
+@dataclass(slots=True)
+class UsageCount:
+    """The workers of one node array, added up one by one: a pass adds them all."""
+
+    workers: int = 0
+    cores: int = 0
+    price_per_hour: float | None = 0.0
+
+    def add(self, vcpus: int, price: float | None) -> None:
+        """One more worker."""
+        self.workers += 1
+        self.cores += vcpus
+        self.price_per_hour = _sum(self.price_per_hour, price)
+
+    @property
+    def usage(self) -> Usage:
+        workers, cores, price = self.workers, self.cores, self.price_per_hour
+        return Usage(workers, cores, price, workers, cores, workers, cores, price)
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

@@ -63,10 +63,11 @@ def _expiries(demands: Sequence[CategoryDemand], policy: Policy) -> Iterator[flo
 
 
 def _ends_of_waiting(facts: Facts, memory: Memory) -> Iterator[float]:
-    arrays = {worker.worker.id: worker.worker.node_array for worker in facts.observed.workers}
+    by_name = {array.name: array for array in facts.policy.node_arrays}
+    arrays = {worker.worker.id: by_name.get(worker.worker.node_array) for worker in facts.observed.workers}
     alarmed = any(note.alarm_since is not None for note in memory.workers.values())
     for worker_id, note in memory.workers.items():
-        array = facts.policy.node_array(arrays.get(worker_id, ""))
+        array = arrays.get(worker_id)
         if alarmed and note.joined_at is not None and array is not None:
             yield note.joined_at + array.boot_timeout  # then it shows that alarms need not be
         if note.alarm_since is not None and array is not None:

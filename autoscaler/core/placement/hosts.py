@@ -22,6 +22,7 @@ from autoscaler.core.placement.constraint_effects import Given, as_text, given_t
 from autoscaler.core.placement.needs import SLOTS
 from autoscaler.core.placement.queue_instances import NEW_HOST, is_forced, left_in
 from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.readable.remembered import PerArguments
 from autoscaler.core.requests.arrays import GROUPS
 
 MEMORY_NAMES = frozenset(
@@ -68,6 +69,16 @@ def host_values_of(
     type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex], key: BucketKey | None = None
 ) -> HostValues:
     """What a machine of this type will offer in this node array. `key`: its bucket, which rules may depend on."""
+    name = type_.name, array.name, key
+    return _VALUES.of(name, (type_, array, complexes), lambda: _host_values_of(type_, array, complexes, key))
+
+
+_VALUES = PerArguments[HostValues]()
+
+
+def _host_values_of(
+    type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex], key: BucketKey | None
+) -> HostValues:
     given = dict(_consumables(type_, array, complexes))
     if array.rules is None:
         offer = _offer(given, type_, array, complexes)

@@ -4,7 +4,7 @@ the next pass and need not be judged again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from autoscaler.core.model.cluster import JobCategory
@@ -62,6 +62,25 @@ class PerObject(Generic[Object, Value]):
             if entry is None or entry[0] is not one:
                 entry = one, make(one)
             self._now[name] = entry
+        return entry[1]
+
+
+class PerArguments(Generic[Value]):
+    """Values of one pure function by its arguments, which are compared by identity: those of equal others are computed
+    anew. When there are too many, all are forgotten.
+    """
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._most = most
+        self._known: dict[Hashable, tuple[tuple[object, ...], Value]] = {}
+
+    def of(self, key: Hashable, arguments: tuple[object, ...], make: Callable[[], Value]) -> Value:
+        """`key`: what the arguments are found by."""
+        entry = self._known.get(key)
+        if entry is None or any(known is not given for known, given in zip(entry[0], arguments, strict=True)):
+            if len(self._known) >= self._most:
+                self._known.clear()
+            entry = self._known[key] = arguments, make()
         return entry[1]
 
 

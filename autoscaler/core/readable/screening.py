@@ -13,6 +13,7 @@ from math import inf
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from autoscaler.core.model.changed import changed
 from autoscaler.core.model.cluster import Cluster, Complex, ExecutionHost, JobCategory, QueueInstance
 from autoscaler.core.model.complexes import TOO_MUCH, by_any_name, task_count
 from autoscaler.core.model.evidence import Evidence
@@ -45,7 +46,7 @@ def readable(snapshot: Snapshot) -> Snapshot:
     evidence = _evidence(snapshot.evidence, now, faults)
     problems = tuple(dict.fromkeys((*_odd_values(cluster), *faults)))
     problems = tuple(one for one in problems if one not in cluster.set_aside)
-    cluster = replace(cluster, set_aside=(*cluster.set_aside, *problems))
+    cluster = changed(cluster, set_aside=(*cluster.set_aside, *problems))
     return replace(snapshot, cluster=cluster, fleet=fleet, requests=requests, memory=memory, evidence=evidence)
 
 
@@ -57,7 +58,7 @@ def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
     faults += [fault("the configuration", name, value) for name, value in odd.items()]
     _FINE_HOSTS.turn()
     hosts = tuple(
-        host if _FINE_HOSTS.of(host.name, host, _is_fine_host) else _host(host, now, faults) for host in cluster.hosts
+        [host if _FINE_HOSTS.of(host.name, host, _is_fine_host) else _host(host, now, faults) for host in cluster.hosts]
     )
     job_categories = cluster.job_categories
     fine = _FINE.each(job_categories, _is_fine)
@@ -74,7 +75,7 @@ def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
     if not _is_duration(cluster.default_duration):
         faults.append(fault("the configuration", "default_duration", cluster.default_duration))
         intervals["default_duration"] = inf
-    return replace(
+    return changed(
         cluster,
         hosts=hosts,
         job_categories=job_categories,
@@ -212,7 +213,7 @@ def _is_sound(host: ExecutionHost, complexes: Mapping[str, Complex]) -> bool:
 def _fleet(fleet: Fleet, memory: Memory, now: float, faults: list[Reason]) -> Fleet:
     sizes = {bucket.type.name: bucket.type for bucket in fleet.buckets if _is_size(bucket.type)}
     _FINE_WORKERS.turn()
-    return replace(
+    return changed(
         fleet,
         workers=tuple(
             worker
@@ -242,7 +243,7 @@ def _order(order: Order, sizes: Mapping[str, InstanceType], now: float, faults: 
     """
     what = f"order {order.id}"
     count = order.count
-    order = replace(mended(order, what, now, faults), type=_size(order.type, what, sizes, 1, faults))
+    order = changed(mended(order, what, now, faults), type=_size(order.type, what, sizes, 1, faults))
     if order.count <= _MOST_ORDERED:
         return order
     if count == order.count:
@@ -295,10 +296,10 @@ def _size(
 
 
 def _requests(requests: Requests, now: float, faults: list[Reason]) -> Requests:
-    return replace(
+    return changed(
         requests,
         sets=tuple(
-            replace(
+            changed(
                 mended(one, f"request set {one.name}", now, faults),
                 targets=tuple(mended(target, f"request set {one.name}", now, faults) for target in one.targets),
             )
@@ -324,7 +325,7 @@ def _memory(memory: Memory, now: float, faults: list[Reason]) -> Memory:
         silent_since = {
             name: now if since is not None and not 0 <= since <= LAST else since for name, since in silent_since.items()
         }
-    return replace(
+    return changed(
         mended(memory, "the memory", now, faults),
         workers=_notes(memory.workers, now, faults),
         details=_all(memory.details, "memory of job", now, faults),
@@ -352,7 +353,7 @@ def _notes(notes: Mapping[str, WorkerNote], now: float, faults: list[Reason]) ->
 
 
 def _evidence(evidence: Evidence, now: float, faults: list[Reason]) -> Evidence:
-    return replace(
+    return changed(
         evidence,
         answers=_all(evidence.answers, "answer about job", now, faults),
         failures=tuple(mended(one, f"a failed job on {one.host}", now, faults) for one in evidence.failures),

@@ -20,6 +20,9 @@ def unvouched(workers: Iterable[WorkerState], within: float) -> Mapping[str, Rea
     """By id of each silent worker whose silence proves nothing: why. `within`: seconds between the beginnings of two
     silences that may have one cause.
     """
+    workers = tuple(workers)
+    if all(worker.note.silent_s is None for worker in workers):
+        return {}
     domains: dict[str, list[WorkerState]] = {}
     for worker in workers:
         if worker.host is not None and worker.worker.exists:

@@ -6,9 +6,10 @@ rescheduled, and released when Grid Engine has had the time to end that part. De
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import cached_property
 
 from autoscaler.core.actions import Hold, Kill, Release, Reschedule
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobDetail, Queue
@@ -90,18 +91,36 @@ class JobPlaces:
         return tuple(sorted(self.places.get(name, frozenset()) - self.gone))
 
 
+class _Places(Mapping[str, frozenset[str]]):
+    """Worked out when they are first looked at: mostly no job is lost."""
+
+    def __init__(self, hosts: Sequence[ExecutionHost]) -> None:
+        self._hosts = hosts
+
+    @cached_property
+    def _found(self) -> Mapping[str, frozenset[str]]:
+        found: dict[str, frozenset[str]] = {}
+        for host in self._hosts:
+            for job in host.jobs:
+                found[job.name] = found.get(job.name, frozenset()) | {host.name}
+        return found
+
+    def __getitem__(self, job: str) -> frozenset[str]:
+        return self._found[job]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 def job_places(cluster: Cluster, memory: Memory, gone: frozenset[str], oldest: float) -> JobPlaces:
     """The places of all jobs. Details of this observation override remembered ones; details from before `oldest` do not
     count.
     """
-    places: dict[str, frozenset[str]] = {}
-    for host in cluster.hosts:
-        here = frozenset((host.name,))
-        for job in host.jobs:
-            name = job.name
-            places[name] = places[name] | here if name in places else here
     return JobPlaces(
-        places=places,
+        places=_Places(cluster.hosts),
         gone=gone,
         queues=cluster.queues,
         host_groups=cluster.host_groups,

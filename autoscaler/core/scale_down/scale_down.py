@@ -97,7 +97,8 @@ class ServiceContext:
         worker_id = worker.worker.id
         return (
             worker.name in self.needed,
-            self.floors[array.name],
+            self.floors[array.name].min_workers,
+            self.floors[array.name].staying,
             self.under_way.get(array.name, 0),
             self.queue_not_empty.get(array.queue),
             self.swapped_out.get(worker_id),
@@ -118,7 +119,7 @@ class ServiceContext:
             array,
             self.pass_context,
             needed=worker.name in self.needed,
-            floor=replace(floor, staying=floor.staying - disabled - stopped),
+            floor=Floor(floor.min_workers, floor.staying - disabled - stopped),
             batch=array.scale_down_batch - self.under_way.get(array.name, 0) - disabled,
             queue_not_empty=self.queue_not_empty.get(array.queue),
             swapped_out=self.swapped_out.get(worker_id),

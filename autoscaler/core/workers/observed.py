@@ -67,7 +67,9 @@ def observe_workers(
     unlisted = {worker_id: note for worker_id, note in memory.workers.items() if worker_id not in listed}
     owners = claims.owners(unlisted)
     settled.begin(observation.shared)
-    machines = [observation.machine(machine, owners) for machine in fleet.workers]
+    machines = [
+        observation.machine(machine, host, owners) for machine, host in zip(fleet.workers, claims.named, strict=True)
+    ]
     settled.only(frozenset(listed))
     gone_missing: dict[str, WorkerNote] = {}
     absent: list[WorkerState] = []
@@ -139,9 +141,9 @@ class _Observation:
         """By id of each order that is known."""
         return {order.id: order.ordered_for for order in self.fleet.orders if order.ordered_for}
 
-    def machine(self, worker: Worker, owners: Mapping[str, str]) -> WorkerState:
+    def machine(self, worker: Worker, host: ExecutionHost | None, owners: Mapping[str, str]) -> WorkerState:
+        """`host`: the one that has its name, whoever owns it."""
         before = self.memory.workers.get(worker.id)
-        host = self.hosts.named(worker.name or (before.host if before else None))
         if host is None or owners.get(host.name) == worker.id:
             before = self._with_older_mark(worker, host, before)
             successor = self.claims.successor(worker, host) if host is not None else None
@@ -162,7 +164,7 @@ class _Observation:
         """The note of a machine that takes over the execution host of an older one, with our mark if we had disabled
         that host.
         """
-        if host is None or not disabled(host) or (before is not None and before.host is not None):
+        if host is None or (before is not None and before.host is not None) or not disabled(host):
             return before
         marked = (
             note

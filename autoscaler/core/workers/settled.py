@@ -39,9 +39,10 @@ class SettledWorkers:
     ) -> WorkerState | None:
         """The state of this worker, if the last observation showed it so; None: it has to be made."""
         last = self._states.get(worker.id)
-        if last is None or not (_same(last.worker, worker) and _same(last.host, host) and _same(last.array, array)):
+        if last is None or (ordered_for and not before.ordered_for):
             return None
-        if not _same(last.note, before) or (ordered_for and not before.ordered_for):
+        # Nearly always they are the same objects, of which a tuple is compared without a look at their fields.
+        if (last.worker, last.host, last.array, last.note) != (worker, host, array, before):
             return None
         if last.before is not last.note:
             last = self._states[worker.id] = replace(last, before=last.note)
@@ -74,7 +75,3 @@ def settled(state: WorkerState) -> bool:
     if note.on_their_way or note.uncertain_jobs or in_alarm(host, array.queue):
         return False
     return any(instance.queue == array.queue for instance in host.instances)
-
-
-def _same(one: object, other: object) -> bool:
-    return one is other or one == other

@@ -192,7 +192,7 @@ def first_step(rules: Sequence[Rule[Known]], known: Known) -> WorkerStep:
             for row in rule.rows:
                 if phase in row.sources and row.holds(known):
                     step = row.take(known)
-                    return replace(step, rule=rule.name, row=step.row or row)
+                    return WorkerStep(step.worker, step.verdict, step.note, step.action, rule.name, step.row or row)
     raise LookupError(f"no row for {known}")
 
 
