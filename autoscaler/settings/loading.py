@@ -388,6 +388,8 @@ def _unknown(key: str, where: str) -> str:
     if base in _PROCESS:
         return f"{key} {where}: {base} applies to all queues and takes no suffix"
     close = close_to(key, _KNOWN)
+    if close == key:  # it differs in its suffix alone, which stands for no queue
+        close = None
     return f"{key} {where} is not a setting" + (
         f"; did you mean {close}?" if close else "; `sge-autoscaler config show` lists all"
     )

@@ -367,9 +367,9 @@ def test_a_worker_whose_disabling_does_not_show_yet_still_shows_the_queue_as_ena
 
 
 def test_a_worker_needed_for_min_workers_waits_for_its_disabled_queue() -> None:
-    old = a_worker(mark=Disabling.ENROL, disabled=60, empty=60)
-    made = plan(a_snapshot(a_job(), a_host("h1", states="d"), old, limits=Limits(max_workers=3, min_workers=1)))
-    assert acts(made) == []
+    old, least = a_worker(mark=Disabling.ENROL, disabled=60, empty=60), Limits(max_workers=3, min_workers=1)
+    assert acts(plan(a_snapshot(a_host("h1", states="d"), old, limits=least))) == []
+    assert acts(plan(a_snapshot(a_host("h1"), old, limits=least))) == [("enable", "w1")]
 
 
 # -- suspended for another queue ----------------------------------------------------------------------------------

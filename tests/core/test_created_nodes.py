@@ -129,8 +129,9 @@ def test_workers_ordered_for_nodes_do_not_count_towards_a_target() -> None:
 
 
 def test_a_nodes_worker_serves_waiting_jobs() -> None:
-    made = planned(a_job(), a_worker("w1", idle=1), nodes=(a_node(1, worker="i-w1"),))
-    assert made.actions == ()
+    worker, node = a_worker("w1", idle=1), a_node(1, worker="i-w1")
+    assert planned(a_job(), worker, nodes=(node,)).actions == ()
+    assert launched(planned(a_job(), a_job(2, slots=2), worker, nodes=(node,))) == {"m5.large": 1}
 
 
 def test_an_idle_worker_that_a_job_would_use_stays_though_a_nodes_worker_comes() -> None:

@@ -149,6 +149,7 @@ def test_a_stopped_machine_that_somebody_starts_again_joins() -> None:
 def test_a_late_machine_that_a_person_keeps_is_not_terminated() -> None:
     late = a_machine("w1", state=MachineState.PENDING, age=900, note=SEEN)
     assert acts(plan(a_snapshot(late, Overrides(keep=frozenset({"w1"}))))) == []
+    assert acts(plan(a_snapshot(late))) == [("terminate", "w1")]
 
 
 def test_a_kept_running_machine_is_enrolled_however_late() -> None:
@@ -408,7 +409,9 @@ def test_a_worker_that_its_image_enabled_is_completed_if_ready_and_empty(
 
 
 def test_a_self_enrolled_worker_that_is_not_ready_stays_disabled() -> None:
-    assert acts(plan(a_snapshot(a_worker(states="d", known=False, ready=False), enrols_itself=True))) == []
+    ready, not_ready = (a_worker(states="d", known=False, ready=each) for each in (True, False))
+    assert acts(plan(a_snapshot(not_ready, enrols_itself=True))) == []
+    assert acts(plan(a_snapshot(ready, enrols_itself=True))) != []
 
 
 def test_a_self_enrolled_worker_that_a_person_disabled_later_is_left_alone() -> None:

@@ -24,6 +24,7 @@ def test_a_host_that_fell_silent_a_moment_ago_is_not_replaced() -> None:
     silent = a_host("h1", states="au", heard=False)
 
     assert not launched(plan(with_silent_since(a_snapshot(a_job(), silent), {"h1": NOW - 30})))
+    assert launched(plan(with_silent_since(a_snapshot(a_job(), silent), {"h1": NOW - 3000})))
 
 
 def test_a_worker_that_fell_silent_a_moment_ago_counts_as_coming() -> None:

@@ -417,6 +417,7 @@ def test_a_worker_that_shut_itself_down_is_not_a_failure() -> None:
 
 def test_nothing_is_rescheduled_or_removed_while_paused() -> None:
     assert acts(plan(seen(lost(), Overrides(paused=True), details=(YES,)))) == []
+    assert acts(plan(seen(lost(), details=(YES,)))) != []
 
 
 def test_a_worker_whose_machine_is_stopping_unasked_is_disabled() -> None:
@@ -590,8 +591,10 @@ def test_a_replacement_beyond_the_limits_waits_and_is_reported() -> None:
 
 def test_an_idle_worker_is_kept_for_jobs_that_will_be_rescheduled() -> None:
     worker = leaving()
-    world = seen(worker, a_worker("w2", idle=9999), notices=notice(worker, 120), details=(YES, SECOND))
-    assert acts(plan(world)) == []
+    notices = notice(worker, 120)
+    assert acts(plan(seen(worker, a_worker("w2", idle=9999), notices=notices, details=(YES, SECOND)))) == []
+    never = replace(YES, rerun=False), replace(SECOND, rerun=False)
+    assert acts(plan(seen(worker, a_worker("w2", idle=9999), notices=notices, details=never))) == [("disable", "w2")]
 
 
 def test_an_interrupted_worker_with_only_rerunnable_jobs_is_terminated_shortly_before() -> None:

@@ -173,6 +173,7 @@ def test_an_idle_worker_whose_queue_instance_takes_no_jobs_is_not_needed() -> No
 
 def test_after_a_store_loss_no_worker_leaves_at_the_first_observation() -> None:
     assert acts(plan(a_snapshot(a_worker(known=False)))) == []
+    assert acts(plan(a_snapshot(a_worker(idle=9999)))) == [("disable", "w1")]
 
 
 def test_a_large_idle_worker_stays_for_the_job_that_needs_it() -> None:

@@ -89,8 +89,8 @@ def test_idle_workers_count_towards_a_target() -> None:
 
 
 def test_booting_and_ordered_workers_are_not_launched_again() -> None:
-    made = planned(a_machine(None), an_order(2), sets=(a_set(count=3),))
-    assert launched(made) == {}
+    assert launched(planned(a_machine(None), an_order(2), sets=(a_set(count=3),))) == {}
+    assert launched(planned(a_machine(None), an_order(2), sets=(a_set(count=4),))) == {"m5.large": 1}
 
 
 def test_queue_demand_is_launched_in_addition_to_request_sets() -> None:
@@ -347,6 +347,7 @@ def test_nothing_is_launched_while_paused() -> None:
 
 def test_nothing_is_launched_for_a_target_during_stop_drain() -> None:
     assert planned(Overrides(stop="drain"), sets=(a_set(count=2),)).actions == ()
+    assert launched(planned(sets=(a_set(count=2),))) == {"m5.large": 2}
 
 
 def test_min_workers_are_not_launched_in_addition_to_requested_ones() -> None:

@@ -105,9 +105,9 @@ def test_workers_of_a_failing_policy_leave_a_few_minutes_later(
 
 
 def test_workers_of_a_removed_policy_leave_at_once(monday_cell: World) -> None:
-    day(monday_cell, serve(monday_cell, warm_buffer()), "07:33")
+    before = day(monday_cell, serve(monday_cell, warm_buffer()), "07:33")
     seen = day(monday_cell, serve(monday_cell, {}), "07:36")
-    assert seen["07:35"] == 0
+    assert (before["07:32"], seen["07:35"]) == (2, 0)
 
 
 # -- killed at any instant ---------------------------------------------------------------------------------------------

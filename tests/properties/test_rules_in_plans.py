@@ -6,7 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from autoscaler.constraints.library import NodeUse, node_of, properties_of_bucket, put_one, read_constraint, read_rules
@@ -90,6 +91,13 @@ def chosen(found: Plan) -> list[Bucket]:
         for candidate in action.candidates
         for bucket in candidate.buckets
     ]
+
+
+@pytest.mark.parametrize("launches", (True, False))
+def test_among_these_rules_are_some_under_which_workers_are_launched_and_some_that_forbid_it(launches: bool) -> None:
+    """Else the properties below would hold of nothing."""
+    rules, ask = find(st.tuples(RULES, ASKS), lambda case: bool(chosen(plan(world(*case)))) is launches)
+    assert bool(chosen(plan(world(rules, ask)))) is launches
 
 
 @settings(max_examples=examples(50))

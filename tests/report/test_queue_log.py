@@ -128,9 +128,13 @@ def test_lines_reach_the_process_of_their_queue_and_lines_of_the_cell_reach_all(
 
 
 def test_a_process_that_is_gone_costs_its_lines_and_nothing_else(tmp_path: Path) -> None:
-    lines = QueueLines({"x.q": tmp_path / "none.sock"})
-    lines.emit(logging.LogRecord("a", logging.INFO, "f", 1, "of nobody", (), None))
+    taken, channel = list[str](), tmp_path / "y.sock"
+    lines = QueueLines({"x.q": tmp_path / "none.sock", "y.q": channel})
+    with lines_taken(channel, lambda record: taken.append(str(record.msg))):
+        lines.emit(logging.LogRecord("a", logging.INFO, "f", 1, "of all", (), None))
+        assert wait_for(lambda: bool(taken), 10)
     lines.close()
+    assert taken == ["of all"]
 
 
 # -- the register ------------------------------------------------------------------------------------------------------

@@ -66,14 +66,16 @@ def test_an_unreachable_platform_is_logged_once(
 
 
 def test_a_hanging_platform_blocks_no_logging(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
-    answer = threading.Event()
+    answer, answered = threading.Event(), list[str]()
 
-    def send(_: str) -> None:
+    def send(text: str) -> None:
         answer.wait(120)
+        answered.append(text)
 
     attached(send)
     for number in range(CAPACITY + 10):
         log.info("pass %d", number)
+    assert answered == [], "logging waited for an answer"
     answer.set()
 
 

@@ -266,7 +266,9 @@ def test_with_owner_only_details_explain_job_shows_nothing_of_other_jobs() -> No
 
 def test_workers_have_phase_conditions_and_load(served: World) -> None:
     served.answers.turns = Turns()
-    for row in served.ask("workers")["document"]["workers"]:
+    rows = served.ask("workers")["document"]["workers"]
+    assert rows
+    for row in rows:
         assert {"phase", "conditions", "load"} <= row.keys()
         assert (row["phase"] is None) == (row["id"] is None)
 
