@@ -278,7 +278,10 @@ class Policy:
     budget_action: BudgetAction = BudgetAction.WARN
 
     def queue(self, name: str) -> QueuePolicy | None:
-        return next((queue for queue in self.queues if queue.name == name), None)
+        for queue in self.queues:
+            if queue.name == name:
+                return queue
+        return None
 
     def node_array(self, name: str) -> NodeArrayPolicy | None:
         for array in self.node_arrays:  # a loop, as every worker asks for its own several times a pass

@@ -9,11 +9,11 @@ import pytest
 
 from autoscaler.core.demand.detail_needs import Needs
 from autoscaler.core.demand.eligibility import details_wanted
-from autoscaler.core.model.cluster import Access, AccessList, ExecutionHost, JobRequest, QuotaRule
+from autoscaler.core.model.cluster import OPEN, Access, AccessList, ExecutionHost, JobRequest, QuotaRule
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
-from autoscaler.core.rights.rights import OPEN, Rights
+from autoscaler.core.rights.rights import Rights
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     MAIN,

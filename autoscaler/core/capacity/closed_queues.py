@@ -18,7 +18,7 @@ from autoscaler.core.model.calendars import CalendarState
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, Queue, QueueInstance
 from autoscaler.core.model.complexes import matches
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.placement.queue_instances import queue_at
+from autoscaler.core.placement.queue_instances import calendar_at
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.rights.open_hours import OpenHours, Window
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -145,7 +145,7 @@ def _window(name: str, cluster: Cluster, now: float, boot: float) -> Window | No
 
 def _calendar_of_workers(queue: Queue, array: NodeArrayPolicy, cluster: Cluster) -> str:
     """The calendar of the queue on hosts of this array."""
-    return queue_at(queue, cluster.places_of(array.host_group)).calendar
+    return calendar_at(queue, cluster.places_of(array.host_group))
 
 
 def _off(
@@ -242,4 +242,6 @@ def _instances(
     queue: str, hosts: Sequence[ExecutionHost] | Iterator[ExecutionHost]
 ) -> Iterator[tuple[ExecutionHost, QueueInstance]]:
     for host in hosts:
-        yield from ((host, instance) for instance in host.instances if instance.queue == queue)
+        for instance in host.instances:
+            if instance.queue == queue:
+                yield host, instance

@@ -209,7 +209,7 @@ class _Observation:
 
     def _fails_to_start_jobs(self, worker: WorkerState, trial: LaunchTrial) -> bool:
         """Whether jobs fail to start there: a queue instance is in error, or accounting says so."""
-        if worker.host is not None and any("E" in instance.states for instance in worker.host.instances):
+        if worker.host is not None and worker.host.in_error:
             return True
         return self._failed(worker, trial)
 

@@ -65,6 +65,10 @@ class Access:
         return tuple(f"{name}={' '.join(value)}" for name, value in named if value)
 
 
+OPEN = Access()
+"""The access of what everybody may use."""
+
+
 ACCESS_ATTRIBUTES = ("user_lists", "xuser_lists", "projects", "xprojects")
 
 
@@ -115,7 +119,7 @@ class Queue:
     """Overrides `[host=TRUE]` and `[@group=TRUE]`."""
     complex_values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     complex_values_by_host: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
-    access: Access = Access()
+    access: Access = OPEN
     access_by_host: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=lambda: MappingProxyType({}))
     """Overrides `[host=list]` and `[@group=list]`: place → attribute → names that hold there instead."""
     limits: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -221,7 +225,7 @@ class ExecutionHost:
     """`hf:` values: properties that jobs do not use up."""
     heard: bool = True
     """Whether its execd reports: load values are there and no queue instance is in state `u`."""
-    access: Access = Access()
+    access: Access = OPEN
     """Read for persistent hosts only, and only if lists or projects are named elsewhere in the cell."""
 
     @property
@@ -229,6 +233,11 @@ class ExecutionHost:
         if len(self.instances) == 1:
             return self.instances[0].jobs
         return tuple([job for instance in self.instances for job in instance.jobs])
+
+    @property
+    def in_error(self) -> bool:
+        """Whether a job start failed in a queue instance (`E`): no job enters there until somebody clears that."""
+        return any("E" in instance.states for instance in self.instances)
 
     @property
     def busy(self) -> bool:
@@ -377,7 +386,7 @@ class Cluster:
     quotas: tuple[QuotaSet, ...] = ()
     access_lists: Mapping[str, AccessList] = field(default_factory=lambda: MappingProxyType({}))
     """The lists that a queue, PE, host or quota names, as far as they were read."""
-    global_access: Access = Access()
+    global_access: Access = OPEN
     """Access of the global host, which holds for every host."""
     details: Mapping[int, JobDetail] = field(default_factory=lambda: MappingProxyType({}))
     """Fresh answers of this pass's `qstat -j`; older ones are in memory."""

@@ -78,6 +78,7 @@ def _duration(text: str) -> float | None:
     return _counted(sum(float(part or 0) * unit for part, unit in zip(parts, units, strict=True)))
 
 
+@lru_cache(maxsize=4096)
 def canonical(text: str, kind: str) -> str:
     """One text for equal values, so that `8G`, `8.000G` and `8192M` compare as equal."""
     value = amount(text, kind) if kind in NUMERIC else None

@@ -58,7 +58,9 @@ def before_dispatch(
     found: dict[str, Host] = {}
     least: dict[str, Host] = {}
     for host in cluster.hosts:
-        slots = sum(instance.in_flight for instance in host.instances)
+        slots = 0
+        for instance in host.instances:
+            slots += instance.in_flight
         earlier = joined_host(_earlier(host), cluster.complexes, names) if slots else None
         if earlier is not None:
             held = {name: slots * amount for name, amount in _most_of_a_slot(demands)}

@@ -151,9 +151,14 @@ def queue_at(queue: Queue, places: Sequence[str]) -> Queue:
         ckpt_list_by_host={},
         limits=limits,
         limits_by_host={},
-        calendar=_first(places, queue.calendar_by_host, queue.calendar),
+        calendar=calendar_at(queue, places),
         calendar_by_host={},
     )
+
+
+def calendar_at(queue: Queue, places: Sequence[str]) -> str:
+    """The name of the queue's calendar at these places; '': it has none."""
+    return _first(places, queue.calendar_by_host, queue.calendar)
 
 
 def _first(places: Sequence[str], overrides: Mapping[str, _Value], default: _Value) -> _Value:

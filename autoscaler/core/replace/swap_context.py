@@ -108,7 +108,7 @@ def replaceable_workers(
             continue
         if pass_context.kept(worker) is not None or pass_context.drained_by_person(worker) is not None:
             continue
-        if any("E" in instance.states or instance.reserved for instance in worker.host.instances):
+        if worker.host.in_error or any(instance.reserved for instance in worker.host.instances):
             continue
         yield replaced_worker(worker, context, soon)
 
@@ -195,7 +195,7 @@ def _emptied(array: NodeArrayPolicy, context: SwapContext, swapped_out: Sequence
             continue
         if host is None or worker.name in coming or context.pass_context.drained_by_person(worker) is not None:
             continue
-        if any("E" in instance.states for instance in host.instances):
+        if host.in_error:
             continue
         if worker.in_service or worker.unheard or worker.name in context.forecast.to_enable:
             yield machine.id, _EMPTIED.of(host.name, host, lambda each: emptied_host(each, complexes, context.names))

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from autoscaler.core.model.cluster import Access, AccessList, Cluster, JobRequest, Queue
+from autoscaler.core.model.cluster import OPEN, Access, AccessList, Cluster, JobRequest, Queue
 from autoscaler.core.model.reasons import Code, Reason, because
-
-OPEN = Access()
 
 
 def accesses_of(cluster: Cluster) -> Iterator[Access]:
@@ -22,6 +20,10 @@ def accesses_of(cluster: Cluster) -> Iterator[Access]:
     for queue in cluster.queues.values():
         yield queue.access
         yield from (Access(**values) for values in queue.access_by_host.values())
+
+
+def _restricts(access: Access) -> bool:
+    return access is not OPEN and access != OPEN
 
 
 @dataclass(slots=True)
@@ -41,8 +43,8 @@ class Rights:
         return cls(
             cluster.access_lists,
             cluster.global_access,
-            {host.name: host.access for host in cluster.hosts if host.access != OPEN},
-            any(access != OPEN for access in accesses_of(cluster)),
+            {host.name: host.access for host in cluster.hosts if _restricts(host.access)},
+            any(map(_restricts, accesses_of(cluster))),
         )
 
     def key(self, ask: JobRequest) -> tuple[object, ...]:

@@ -94,8 +94,7 @@ def _broken(worker: WorkerState, evidence: Evidence, policy: Policy, now: float)
     if host is None:
         return None
     trusted = note.trusted_at is not None and now - note.trusted_at < WINDOW
-    # `E`: a job start failed on it, and no job enters until somebody clears the state.
-    if not trusted and any("E" in instance.states for instance in host.instances):
+    if not trusted and host.in_error:
         return because(Code.INSTANCE_IN_ERROR), None
     health = evidence.health.get(worker.worker.id)
     if health is not None and _unhealthy(worker, health, now):

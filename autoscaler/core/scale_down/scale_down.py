@@ -6,7 +6,6 @@ leave at the end of the supply; a second placement without them checks the resul
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -161,7 +160,7 @@ _BUSY = _BusyWorkers()
 def scale_down(machines: Sequence[WorkerState], context: ServiceContext) -> list[WorkerStep]:
     """One step for every worker in service."""
     steps: list[WorkerStep] = []
-    disabled, stopped = Counter[str](), Counter[str]()
+    disabled, stopped = dict.fromkeys(context.floors, 0), dict.fromkeys(context.floors, 0)
     _BUSY.turn(replace(context.pass_context, now=0.0))
     for worker in sorted(machines, key=lambda worker: removal_order(worker, context.pass_context.stop_requests)):
         array = worker.array

@@ -45,6 +45,9 @@ class WorkerState:
     coming: bool = field(init=False, repr=False, compare=False)
     """Whether it is on its way into service, and no condition outweighs that."""
     in_service: bool = field(init=False, repr=False, compare=False)
+    draining: bool = field(init=False, repr=False, compare=False)
+    """Whether we disabled it to leave."""
+    gone: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         row, host = deciding(self.phase, self.conditions), self.host
@@ -56,6 +59,9 @@ class WorkerState:
         object.__setattr__(self, "empty", host is None or not host.busy)
         object.__setattr__(self, "coming", procedure is Procedure.JOINING)
         object.__setattr__(self, "in_service", procedure is Procedure.SCALE_DOWN)
+        draining = self.phase is Phase.DRAINING and self.decisive in (None, Condition.CUT_OFF)
+        object.__setattr__(self, "draining", draining)
+        object.__setattr__(self, "gone", self.phase is Phase.GONE)
 
     @property
     def enabled(self) -> bool:
@@ -86,18 +92,9 @@ class WorkerState:
         return self.decisive is Condition.SILENT
 
     @property
-    def draining(self) -> bool:
-        """Whether we disabled it to leave."""
-        return self.phase is Phase.DRAINING and self.decisive in (None, Condition.CUT_OFF)
-
-    @property
     def going(self) -> bool:
         """Whether it is leaving, even if something still runs there; most of these steps cannot be undone."""
         return self.phase in (Phase.LEAVING, Phase.ENDING) and self.decisive in (None, Condition.FENCED)
-
-    @property
-    def gone(self) -> bool:
-        return self.phase is Phase.GONE
 
     @property
     def advised(self) -> bool:
