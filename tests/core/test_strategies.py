@@ -59,7 +59,7 @@ class TestPairs(StrategyContract):
 
 
 def test_the_strategy_of_the_document_keeps_the_contract(tmp_path: Path) -> None:
-    for name, text in zip(("mix.py", "test_mix.py"), blocks("python")[2:], strict=True):
+    for name, text in zip(("mix.py", "test_mix.py"), blocks("python")[2:4], strict=True):
         (tmp_path / name).write_text(text, encoding="utf-8")
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mix.py"]
     env = {"PYTHONPATH": str(tmp_path)}
