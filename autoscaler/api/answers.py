@@ -136,6 +136,11 @@ class _Question:
     def form(self) -> str:
         return self.query.get("form", "document")
 
+    @property
+    def running(self) -> bool:
+        """Whether `jobs` has running jobs, too. The query is checked by the route."""
+        return self.query.get("running", "").lower() in ("true", "1", "yes", "on")
+
 
 class Answering(Protocol):
     """Answers questions: the service itself, or a server that relays them to it."""
@@ -201,7 +206,7 @@ class Answers:
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
-        """The answer to `status`, `jobs`, `queue`, `waiting` (search, owner, code, first, last), `workers`,
+        """The answer to `status`, `jobs` (running), `queue`, `waiting` (search, owner, code, first, last), `workers`,
         `explain` (subject), `history` (since, step, array),
         `events` (job, host, since, after, last), `passes` (last), `decisions` (kind, since, until, before,
         last), `lanes` (since, until, search, first, last) or `cost` (by, month, since, until, first, last), as
@@ -323,7 +328,11 @@ class Answers:
 
     def _body(self, question: _Question) -> bytes:
         """The body; kept for the pass if it is the same for every asker, `status` for a second."""
-        if question.name not in KEPT or (question.name in OF_OWNERS and self._only(question.asker) is not None):
+        if (
+            question.name not in KEPT
+            or question.running
+            or (question.name in OF_OWNERS and self._only(question.asker) is not None)
+        ):
             return b"".join(encoded(self._made(question)))
         second = int(self.clock()) if question.name == "status" else 0
         found = self._kept.get((question.name, question.form))
@@ -336,6 +345,7 @@ class Answers:
         return body
 
     def _made(self, question: _Question) -> Any:
+        from autoscaler.report.running import running_block
         from autoscaler.report.tables import jobs_blocks, queue_blocks, waiting_blocks, workers_blocks
 
         text = question.form == "text"
@@ -345,7 +355,11 @@ class Answers:
         seen = question.decided[0]
         if question.name == "jobs":
             document, besides = self._jobs(seen, question.asker)
-            return jobs_blocks(document["jobs"], besides) if text else document
+            blocks = jobs_blocks(document["jobs"], besides) if text else []
+            if question.running:
+                document = document | {"running": seen.running(self._only(question.asker))}
+                blocks += [running_block(document["running"])] if text else []
+            return blocks if text else document
         if question.name == "queue":
             document = seen.queue(self._only(question.asker))
             return queue_blocks(document) if text else document

@@ -82,6 +82,8 @@ class Status(_Question):
 class Jobs(_Question):
     """Every waiting job: whether it counts, and why it waits."""
 
+    running: Annotated[bool, Field(description="Running jobs, too.")] = False
+
 
 class Queue(_Question):
     """Waiting tasks by reason, with the jobs that have waited longest."""

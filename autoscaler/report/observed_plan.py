@@ -48,6 +48,12 @@ class ObservedPlan:
         parts = {name: document[name] for name in ("schema", "now", "notes")}
         return parts | {"jobs": document["job_categories"]}
 
+    def running(self, owner: str | None = None) -> list[dict[str, Any]]:
+        """A row for each running job. `owner`: the only owner whose jobs are shown; None: all."""
+        from autoscaler.report.running import running_rows
+
+        return running_rows(self.snapshot, owner)
+
     def workers(self) -> dict[str, Any]:
         """A row for each worker and persistent host."""
         from autoscaler.report.document import worker_part

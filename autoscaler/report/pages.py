@@ -52,15 +52,16 @@ _JSON = """# JSON
 <!-- Made by `python -m autoscaler.report.pages`; change autoscaler/report/schema.py instead. -->
 
 `sge-autoscaler plan --json` and `once --json` print one document, `schema` 1.
-[conf/plan.schema.json](../conf/plan.schema.json) describes every field of its parts (Plan, Reason, the actions,
-JobCategory, Worker, Bucket, Timings); the site has them as tables. Fields may be added; none is renamed or removed.
+[conf/plan.schema.json](../conf/plan.schema.json) describes every field of its parts; the site has tables.
+Fields may be added; none is renamed or removed.
 Durations end in `_s` and are seconds, times are ISO 8601 with offset, prices are an hour's.
 
-The other commands reuse its parts; objects are in a list:
+Other commands reuse its parts; objects are in a list:
 
 | command | prints |
 |---|---|
-| `jobs --json` | `schema`, `now`, `notes`: a list of Reason, `jobs`: a list of JobCategory, one a job |
+| `jobs --json` | `schema`, `now`, `notes`: a list of Reason, `jobs`: a list of JobCategory, one a job; \
+with `--running` also `running`: objects with `job`, `owner`, `state`, `slots`, `hosts`, `started_at`, `runs_s` |
 | `workers --json` | `schema`, `now`, `workers`: a list of Worker, each with `instance_type`, `node_array`, \
 `group_id`, `state`, `price_type`, `price_per_hour`, `currency`, `slots`, `used`, `created_at`, `phase`, \
 `conditions` (\

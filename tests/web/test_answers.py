@@ -48,6 +48,7 @@ from autoscaler.store.accounting_index import AccountingIndex
 from autoscaler.store.store import Store
 from autoscaler.store.usages import Run, RunKey
 from tests.cases.whole import whole
+from tests.core.building import a_host, a_job, a_snapshot
 from tests.sge.test_job_ends import line
 from tests.web.as_user import call_as, python_as
 from tests.web.served import until
@@ -493,6 +494,22 @@ def test_an_answer_that_is_called_the_same_for_all_is_so(owners_only: bool) -> N
                 same.add(question)
                 assert found[0] == found[1] == found[2]
     assert same == ({"history"} if owners_only else (OF_STORE | KEPT) - {"events"})
+
+
+def test_running_jobs_are_listed_if_asked_for_and_to_their_owners_only() -> None:
+    with answering_service(owners_only=True) as made:
+        snapshot = a_snapshot(a_job(1, owner=OTHER), a_host(used=2))
+        made.loop.seen = ObservedPlan(snapshot, plan(snapshot), {}, None), 7
+
+        def running(name: str, **query: str) -> Any:
+            asker = Asker(name, lambda: name == "root")
+            return json.loads(b"".join(made.answers.answer("jobs", query, asker).parts))["document"].get("running")
+
+        assert running("root") is None
+        assert [each["job"] for each in running("root", running="true")] == ["9000", "9001"]
+        assert running("root") is None
+        assert [each["job"] for each in running("ann", running="true")] == ["9000", "9001"]
+        assert running(OTHER, running="true") == []
 
 
 @as_root
