@@ -100,6 +100,13 @@ class Administrator:
             output=added.output + joined.output + disabled.output + opened.output + given.output,
         )
 
+    def renumber(self, queue: str, numbers: Sequence[tuple[str, int]]) -> Change:
+        """Give hosts sequence numbers of their own in `queue`, by one command. Entries of others stay. Raises
+        GridEngineRefused.
+        """
+        given = ",".join(f"[{usable('host', host)}={number}]" for host, number in numbers)
+        return self.configure("-rattr", "queue", "seq_no", given, usable("queue", queue))
+
     def complete(
         self,
         host: str,

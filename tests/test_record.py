@@ -404,6 +404,7 @@ def test_the_documented_files_are_the_known_ones(tmp_path: Path) -> None:
         "overrides.json",
         "requests.json",
         "spending.json",
+        "estimates.json",
         "master",
         "now",
     }

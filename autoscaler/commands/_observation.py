@@ -133,6 +133,7 @@ def observer_of(invocation: Invocation, store: Store, provider: Provider) -> Obs
     """An observer of this cell, as the loop has it."""
     from autoscaler.core.demand.eligibility import details_wanted
     from autoscaler.engine.observe import Observer
+    from autoscaler.store.run_time_history import RunTimeHistory
 
     return Observer(
         invocation.runner,
@@ -144,6 +145,7 @@ def observer_of(invocation: Invocation, store: Store, provider: Provider) -> Obs
         grid_engine_timeout=invocation.settings.process.grid_engine_timeout,
         rule_files=invocation.rule_files(provider),
         tag=invocation.tag(make=False),
+        estimates=RunTimeHistory(invocation.common / "accounting").estimates,
     )
 
 

@@ -39,6 +39,7 @@ class SimulationOptions:
     catalog: Path | None = None
     market: Path | None = None
     most: int | None = None
+    skip: int = 0
     boot: float = 120.0
     join: float = 10.0
     spread: float = 0.0
@@ -137,6 +138,12 @@ def workload_of(source: str, options: SimulationOptions, one_host: int, past: Pa
     import itertools
 
     read = _read(source, options, one_host) if past is None else past.workload(of_accounting(options, one_host))
+    if options.skip:
+        jobs = iter(read.jobs)
+        read.earlier = tuple(itertools.islice(jobs, options.skip))
+        read.jobs = jobs
+        read.expected = max((read.expected or 0) - options.skip, 0) or None
+        read.assumptions.append(f"The first {options.skip:,} jobs ran before; estimates know those that had ended.")
     if options.most is not None:
         read.jobs = itertools.islice(read.jobs, options.most)
         read.expected = min(options.most, read.expected or options.most)

@@ -55,6 +55,12 @@ if TYPE_CHECKING:
     help="A TOML file with prices over time, shortages, quotas and spot interruptions.",
 )
 @click.option("--jobs", "most", type=click.IntRange(min=1), help="Only the first so many jobs.")
+@click.option(
+    "--skip",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Begin after so many jobs. Estimates of run times know those of them that had ended by then.",
+)
 @click.option("--boot", type=Duration(), default="120s", show_default=True, help="From an order to a running machine.")
 @click.option("--join", type=Duration(), default="10s", show_default=True, help="From then to its first load report.")
 @click.option(

@@ -354,11 +354,28 @@ class Reschedule(ActionKind, kind="reschedule", order=40, verb="rescheduling", c
     forced: Annotated[bool, InJson("Also those that may not be started again.")] = False
 
 
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A worker with the sequence number that it gets."""
+
+    host: str
+    seq_no: int
+
+
+@dataclass(frozen=True)
+class Renumber(ActionKind, kind="renumber", order=140, verb="ordering the hosts of", calls_provider=False):
+    """Give workers other sequence numbers in a queue, all by one command: the scheduler fills hosts in this order."""
+
+    queue: str
+    workers: tuple[Numbered, ...]
+    reason: Reason
+
+
 WorkerAction = Enrol | Enable | Disable | Remove | Terminate | Restart | Reimage
 """Actions on one worker; each has `worker_id` and `host`. In the order of the pass's sentence."""
 JobAction = Reschedule | Kill | Hold | Release | Annotate | TellWaiting
 """Actions on jobs; each has `jobs`. In the order of the pass's sentence."""
-Action = Launch | WorkerAction | AskGridEngine | JobAction
+Action = Launch | WorkerAction | AskGridEngine | JobAction | Renumber
 """All of them: code that handles an action by its class is checked against this."""
 
 
@@ -370,6 +387,8 @@ def subject_of(action: Action) -> str:
         return _some([str(question.job) for question in action.questions])
     if isinstance(action, JobAction):
         return _some(action.jobs)
+    if isinstance(action, Renumber):
+        return action.queue
     return action.host or action.worker_id
 
 

@@ -22,6 +22,7 @@ from autoscaler.core.scale_down.leaving import leave_alone, leave_further
 from autoscaler.core.scale_up.group_launches import launch_groups
 from autoscaler.core.scale_up.launches import Launches, launch_all
 from autoscaler.core.serving.contexts import launch_needs, swap_context
+from autoscaler.core.serving.host_order import order_hosts
 from autoscaler.core.serving.serving import Serving, judge_serving
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.snapshot import Plan, Snapshot
@@ -106,8 +107,19 @@ def _decide(facts: Facts, circuit_breaker: Reason | None, kills_stopped: Reason 
         no_more=kills_stopped,
         owners=facts.owners,
     )
+    # Where work ends latest, jobs go first.
+    host_orders = order_hosts(facts, operations.steps)
     decisions = Decisions(
-        circuit_breaker, kills_stopped, operations, supply, forecast, swaps, launches, protection, unsatisfiable
+        circuit_breaker,
+        kills_stopped,
+        operations,
+        supply,
+        forecast,
+        swaps,
+        launches,
+        protection,
+        unsatisfiable,
+        host_orders,
     )
     return outcome_of(facts, decisions)
 
@@ -167,7 +179,7 @@ def _launches(
     # If launches helped no job that they were for, whatever the cause, the next ones wait.
     usable = {host.name: host for host in supply.there}
     protection = protect(facts.snapshot, facts.observed, facts.pass_context, facts.demand.wanted, usable)
-    needs = launch_needs(facts, forecast, serving, protection)
+    needs = launch_needs(facts, supply, forecast, serving, protection)
     # For the queues' demand and floors first, then for created nodes, then for the shortfall of request sets.
     launches = launch_all(needs, facts.launch_context, facts.usage, swaps, facts.blocked)
     if facts.blocked is None:

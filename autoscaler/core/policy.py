@@ -72,7 +72,7 @@ COST = "cost"
 """The strategy that buys the cheapest set by packing."""
 FITTING, LARGEST = "fitting", "largest"
 """Values of `hybrid_size`."""
-PACK_OFF, PACK_FIXED = "off", "fixed"
+PACK_OFF, PACK_FIXED, PACK_PREDICTED = "off", "fixed", "predicted"
 """Values of `pack`."""
 
 
@@ -100,6 +100,9 @@ class NodeArrayPolicy:
     """Whether `cpu-capacity` prefers workers no larger than suits the jobs, or the largest that they fill."""
     pack: str = PACK_OFF
     """Whether workers get sequence numbers in the queue, so that the scheduler fills them in one order."""
+    wait_for_free: float = 0.0
+    """For how long at most jobs wait for a worker that is estimated to be free within a boot; 0: a new one is launched.
+    """
     price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
     price_type_deadline: float = 0.0
     """How long a job must have been able to run before the autoscaler launches another price type than the first."""
@@ -158,6 +161,11 @@ class NodeArrayPolicy:
     def place(self) -> str:
         """Where a person changes its settings: the profile of its queue, or the names with its suffix."""
         return f"{PROFILE_OF}{self.queue}" if self.of_profile else self.name
+
+    @property
+    def estimates(self) -> bool:
+        """Whether it decides by estimates of run times."""
+        return self.packs or bool(self.wait_for_free) or self.pack == PACK_PREDICTED
 
     @property
     def packs(self) -> bool:
@@ -276,6 +284,11 @@ class Policy:
     """Whether a plan says which jobs the workers that it launches are meant for: on request, as it costs placements."""
     budgets: tuple[Budget, ...] = ()
     budget_action: BudgetAction = BudgetAction.WARN
+
+    @property
+    def estimates(self) -> bool:
+        """Whether anything is decided by estimates of run times."""
+        return any(array.estimates for array in self.node_arrays)
 
     def queue(self, name: str) -> QueuePolicy | None:
         for queue in self.queues:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from autoscaler.core.actions import Action
 from autoscaler.core.cost.spending import Spending
+from autoscaler.core.estimates.estimates import NO_ESTIMATES, Estimates
 from autoscaler.core.model.cluster import Cluster, JobRequest
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.fleet import BucketKey, Fleet, LaunchFailure
@@ -35,6 +36,7 @@ class Snapshot:
     evidence: Evidence = field(default_factory=Evidence)
     requests: Requests = field(default_factory=Requests)
     spending: Spending = field(default_factory=Spending)
+    estimates: Estimates = NO_ESTIMATES
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from autoscaler.background import Executor, on_thread
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.core.actions import Annotate, Disable, Enable, TellWaiting, Terminate
 from autoscaler.core.demand.detail_needs import Needs
+from autoscaler.core.estimates.estimates import NO_ESTIMATES, Estimates
 from autoscaler.core.model.cluster import Cluster, JobCategory
 from autoscaler.core.model.evidence import SchedulerSays
 from autoscaler.core.model.fleet import Bucket, Fleet, Interruption, Order, Worker
@@ -121,6 +122,8 @@ class Observer:
     """Adds the requests of autoscale policies to a snapshot, given the policy that holds without any requests."""
     gather: Callable[[float], None] = _nothing
     """Brings new evidence into the store; missing evidence is no error. Raises StateNotKept."""
+    estimates: Callable[[Cluster, float], Estimates] | None = None
+    """Estimates how long jobs will run, where anything is decided by that; None: nothing is known."""
     ask_scheduler: Callable[[Sequence[int], float], Mapping[int, SchedulerSays]] | None = None
     """Asks the scheduler why jobs that fit do not start; None: for those who only show."""
     _advice: Advice = field(default_factory=Advice, init=False)
@@ -196,7 +199,11 @@ class Observer:
         if self._spending is None:
             self._spending = SpendingReader(self.store)
         spending = self._spending.read(policy, now)
-        snapshot = readable(Snapshot(cluster, fleet, overrides, memory, allowed, now, evidence, requests, spending))
+        wanted = self.estimates if allowed.estimates else None
+        estimates = NO_ESTIMATES if wanted is None else wanted(cluster, now)
+        snapshot = readable(
+            Snapshot(cluster, fleet, overrides, memory, allowed, now, evidence, requests, spending, estimates)
+        )
         if self.policies is not None:
             snapshot = self.policies(snapshot, policy)
         parse = timings["parse"] + parsed - read

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.actions import Action, AskGridEngine, Launch, WorkerAction
+from autoscaler.core.actions import Action, AskGridEngine, Launch, Renumber, WorkerAction
 from autoscaler.core.limits.limits import switched_off
 from autoscaler.core.model.complexes import matches
 from autoscaler.core.model.fleet import ANY
@@ -96,6 +96,8 @@ def plan_of(queue: QueuePolicy, plan: Plan, snapshot: Snapshot) -> Plan:
             return of_worker.get(action.worker_id, "") in arrays
         if isinstance(action, AskGridEngine):
             return any(str(question.job) in jobs for question in action.questions)
+        if isinstance(action, Renumber):
+            return action.queue == queue.name
         return any(job.partition(".")[0] in jobs for job in action.jobs)
 
     waiting, counted = sum(each.count for each in categories), sum(each.count for each in categories if each.counted)

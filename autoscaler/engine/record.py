@@ -21,6 +21,7 @@ from autoscaler.constraints.rule_files import document_of
 from autoscaler.constraints.rules import load_rules
 from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.cost.spending import Spending
+from autoscaler.core.estimates.estimates import NO_ESTIMATES, Estimates
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.fleet import Fleet
 from autoscaler.core.model.memory import Memory
@@ -51,6 +52,7 @@ FILES = frozenset(
         "overrides.json",
         "requests.json",
         "spending.json",
+        "estimates.json",
         "rules.json",
         "master",
         "now",
@@ -88,6 +90,7 @@ def write_record(directory: Path, snapshot: Snapshot, *, outputs: Outputs, setti
         "overrides.json": encoding.write(snapshot.overrides, indent=2) + "\n",
         "requests.json": encoding.write(_without_words(snapshot.requests), indent=2) + "\n",
         "spending.json": _spending_text(snapshot.spending),
+        "estimates.json": _estimates_text(snapshot.estimates),
         "rules.json": document_of(snapshot.policy.rules),
         "master": snapshot.policy.master + "\n",
         "now": now.isoformat() + "\n",
@@ -154,6 +157,7 @@ def read_record(directory: Path) -> Snapshot:
         evidence=_value(directory / "evidence.json", Evidence, zone) or Evidence(),
         requests=requests,
         spending=_value(directory / "spending.json", Spending, zone) or Spending(),
+        estimates=_value(directory / "estimates.json", Estimates, zone) or NO_ESTIMATES,
     )
 
 
@@ -276,6 +280,11 @@ def _without_secrets(name: str, value: object) -> object:
 def _spending_text(spending: Spending) -> str | None:
     """None if no budget is set: then a version that does not know the file reads the record, too."""
     return None if spending == Spending() else encoding.write(spending, indent=2) + "\n"
+
+
+def _estimates_text(estimates: Estimates) -> str | None:
+    """None if nothing was estimated, as for spending."""
+    return None if estimates == NO_ESTIMATES else encoding.write(estimates, indent=2) + "\n"
 
 
 def _without_words(requests: Requests) -> Requests:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
-from autoscaler.core.actions import AskGridEngine, JobAction, Launch, WorkerAction, subject_of
+from autoscaler.core.actions import AskGridEngine, JobAction, Launch, Renumber, WorkerAction, subject_of
 from autoscaler.core.model.reasons import Code, Fact, Reason
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.report.reasons.table import REASONS
@@ -151,6 +151,8 @@ def _actions(plan: Plan, *, times: bool) -> Iterator[str]:
         if isinstance(action, AskGridEngine):
             count = len(action.questions)
             yield f"{action.verb} {f'{count} jobs' if count > 1 else f'job {subject_of(action)}'}"
+        elif isinstance(action, Renumber):
+            yield f"{action.verb} {action.queue}"
 
 
 def _failed(plan: Plan) -> Iterator[str]:

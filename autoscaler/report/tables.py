@@ -196,6 +196,8 @@ def _actions(rows: Sequence[Row], currency: str) -> Block:
         elif "jobs" in row:
             more = f" … {len(row['jobs'])} in all" if len(row["jobs"]) > _JOBS_SHOWN else ""
             what = f"jobs {', '.join(row['jobs'][:_JOBS_SHOWN])}{more}"
+        elif "workers" in row:
+            what = f"{count(len(row['workers']), 'worker')} of {row['queue']}"
         else:
             what = row["host"] or row["worker_id"]
         cells.append((row["kind"], what, _why(row["reason"])))

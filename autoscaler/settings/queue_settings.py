@@ -29,6 +29,7 @@ class Pack(StrEnum):
 
     OFF = "off"
     FIXED = "fixed"
+    PREDICTED = "predicted"
 
 
 def _price_types(value: object) -> object:
@@ -213,9 +214,17 @@ class QueueSettings(Section):
         "CP_CAP_AUTOSCALE_PACK",
         Pack.OFF,
         "fixed: each worker gets a sequence number (`seq_no`) in the queue as it joins, so that jobs go to the longest "
-        "serving workers first, and the last ones become empty and leave. The scheduler follows it with "
+        "serving workers first, and the last ones become empty and leave. predicted: besides, they "
+        "exchange numbers, so that jobs go first where work is estimated to end last. The scheduler follows it with "
         "`queue_sort_method seqno` alone, which holds for the whole cell: `init` shows that change, and makes it only "
         "with --apply scheduler. off: sequence numbers are left alone.",
+    )
+    wait_for_free: Seconds = setting(
+        "CP_CAP_AUTOSCALE_WAIT_FOR_FREE",
+        0.0,
+        "For how long at most a job that is estimated to find room within a boot, by earlier run times, launches "
+        "nothing.",
+        unit="s",
     )
     scale_up_batch: AtLeastOne = setting("CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE", 1, "Most workers in one launch.")
     scale_down_batch: AtLeastOne = setting(

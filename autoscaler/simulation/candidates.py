@@ -86,7 +86,7 @@ def try_policy(
         workload,
         _fresh(conditions.cell, policy),
         cloud,
-        _decider(candidate, policy, offers),
+        _decider(candidate, policy, offers, workload),
         conditions.pace,
         progress=None if progress is None else lambda now, tasks: progress(candidate.name, now, tasks),
     )
@@ -101,9 +101,9 @@ def _fresh(cell: CellConfiguration, policy: Policy) -> CellConfiguration:
     return replace(cell, pes=dict(cell.pes), complexes=dict(cell.complexes), fixed_order=cell.fixed_order or packed)
 
 
-def _decider(candidate: Candidate, policy: Policy, offers: Sequence[Bucket]) -> Decider:
+def _decider(candidate: Candidate, policy: Policy, offers: Sequence[Bucket], workload: Workload) -> Decider:
     if not candidate.rule:
-        return PlanDecider(policy)
+        return PlanDecider(policy, earlier=workload.earlier)
     array = policy.node_arrays[0]
     return rule_of(candidate.rule, offers, array.limits.max_workers, array.instance_type, hybrid=array.hybrid)
 

@@ -273,6 +273,13 @@ class GridEngine:
             self._static = None
         self.change(change.name, disabled=not change.slots, heard=True)
 
+    def renumber(self, numbers: Iterable[tuple[str, int]]) -> None:
+        """`qconf -rattr queue seq_no` of these hosts."""
+        for name, number in numbers:
+            if name in self.hosts:
+                self.hosts[name].seq_no = number
+        self._static = None
+
     def remove_host(self, name: str) -> bool:
         """`qconf -de`: refused (False) while a job is there."""
         host = self.hosts.get(name)

@@ -7,7 +7,7 @@ unsatisfiable jobs is only counted: nothing asks a Grid Engine here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import assert_never
 
 from autoscaler.core.actions import (
@@ -24,18 +24,23 @@ from autoscaler.core.actions import (
     Reimage,
     Release,
     Remove,
+    Renumber,
     Reschedule,
     Restart,
     TellWaiting,
     Terminate,
 )
+from autoscaler.core.estimates.estimates import NO_ESTIMATES
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import Policy
+from autoscaler.core.policy import PACK_PREDICTED, Policy
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.simulation.cloud import Machine
+from autoscaler.simulation.estimates import SimulatedEstimates
+from autoscaler.simulation.hosts import Run
 from autoscaler.simulation.run import Simulation
+from autoscaler.simulation.workload import WorkloadJob
 
 Decide = Callable[[Snapshot], Plan]
 
@@ -47,8 +52,11 @@ POLL_ON_THE_WAY = 60.0
 class PlanDecider:
     """Keeps the memory between passes and carries out the actions."""
 
-    def __init__(self, policy: Policy, decide: Decide = plan) -> None:
+    def __init__(self, policy: Policy, decide: Decide = plan, earlier: Iterable[WorkloadJob] = ()) -> None:
+        """`earlier`: jobs that ran before, by which run times are estimated."""
         self._policy, self._decide = policy, decide
+        self.orders_hosts = any(array.pack == PACK_PREDICTED for array in policy.node_arrays)
+        self._estimator = SimulatedEstimates(earlier) if policy.estimates else None
         self._memory = Memory()
         self._failures_for = max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
         self.actions: Counter[str] = Counter()
@@ -57,7 +65,9 @@ class PlanDecider:
     def decide(self, run: Simulation) -> float | None:
         now = run.cloud.epoch + run.now
         fleet = run.cloud.fleet(run.now, self._policy.order_grace, self._failures_for)
-        snapshot = Snapshot(run.engine.cluster(), fleet, Overrides(), self._memory, self._policy, now)
+        cluster = run.engine.cluster()
+        estimates = NO_ESTIMATES if self._estimator is None else self._estimator.read(run, cluster, now)
+        snapshot = Snapshot(cluster, fleet, Overrides(), self._memory, self._policy, now, estimates=estimates)
         made = self._decide(snapshot)
         self._memory = made.memory
         for action in made.actions:
@@ -71,6 +81,11 @@ class PlanDecider:
         # `due` names no time at which a boot takes too long: the service finds it by polling.
         poll = run.now + POLL_ON_THE_WAY
         return poll if due is None or due <= run.now else min(due, poll)
+
+    def ended(self, run: Run) -> None:
+        """Its run time is known from now on."""
+        if self._estimator is not None:
+            self._estimator.add(run.job)
 
     def _carry_out(self, action: Action, run: Simulation) -> None:
         match action:
@@ -101,6 +116,8 @@ class PlanDecider:
                 run.release(action.jobs)
             case Restart() | Reimage() | AskGridEngine() | Kill():
                 pass  # nobody asks for the first two here; jobs that can never run are reported by their number
+            case Renumber():
+                run.engine.renumber((each.host, each.seq_no) for each in action.workers)
             case Annotate() | TellWaiting():
                 pass  # contexts of jobs change nothing here
             case _:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, MachineState
 from autoscaler.simulation.cloud import Machine
+from autoscaler.simulation.hosts import Run
 from autoscaler.simulation.run import Simulation
 from autoscaler.simulation.workload import SPREAD
 
@@ -54,6 +56,7 @@ class Rule:
     """On-demand offers that may be rented, any order."""
     max_workers: int
     idle_timeout: float = 30.0
+    orders_hosts: ClassVar[bool] = False
     tries_others: bool = True
     """Whether it takes another offer where one cannot be had."""
     _idle_since: dict[str, float] = field(default_factory=dict)
@@ -72,6 +75,9 @@ class Rule:
         if run.engine.anything_waits:
             due = min(due or float("inf"), run.now + BATCH)
         return due
+
+    def ended(self, run: Run) -> None:
+        """Rules learn nothing."""
 
     def launch(self, run: Simulation) -> None:
         """Order what the rule wants now."""

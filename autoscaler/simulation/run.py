@@ -27,6 +27,8 @@ LISTED_AFTER_END = 60.0
 """Seconds for which a terminated machine is still listed."""
 STUCK_AFTER = 2 * 86_400.0
 """Seconds after which tasks that still wait will never start, if none runs and none comes."""
+EDITS_APART = 60.0
+"""Seconds between two passes for the order of hosts alone."""
 EPOCH = 1_700_000_000.0
 """Unix time of second 0 where the workload says none: a Tuesday in November 2023."""
 
@@ -68,6 +70,13 @@ class Decider(Protocol):
         """One pass: act on the simulated cell and cloud. Returns the second at which time alone would change the
         decision; None: never.
         """
+
+    @property
+    def orders_hosts(self) -> bool:
+        """Whether it decides by what runs where."""
+
+    def ended(self, run: Run) -> None:
+        """A task ended by itself."""
 
 
 @dataclass
@@ -228,6 +237,7 @@ class Simulation:
         self._last_progress = self.now
         self.engine.end(run)
         self.measures.ends(run, self.now)
+        self.decider.ended(run)
         self._schedule_soon()
         self._job_change(matters=self.over or any(not host.runs for host, _ in run.shares))
 
@@ -318,6 +328,8 @@ class Simulation:
         """Jobs came, started or ended. `matters`: a decision may depend on it."""
         if matters:
             self._change(self.pace.polling_delay)
+        elif self.decider.orders_hosts:
+            self._change(EDITS_APART)
         elif self.pace.every_pass:
             self._pass_at(self.now + self.pace.reaction)
         else:

@@ -64,6 +64,8 @@ class Workload:
     """About how many jobs there are, for the progress bar; None: unknown."""
     recorded: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """Figures of the record itself, as `mean_wait`, to compare with."""
+    earlier: tuple[WorkloadJob, ...] = ()
+    """Jobs that ran before, in the order of submission: only estimates of run times know them."""
 
     def __iter__(self) -> Iterator[WorkloadJob]:
         last = float("-inf")

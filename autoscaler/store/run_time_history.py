@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 
+from autoscaler.core.estimates.estimates import NO_ESTIMATES, Estimates
+from autoscaler.core.estimates.estimator import Estimator
 from autoscaler.core.estimates.run_times import Estimate, Likeness, RunTimes
+from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.model.complexes import amount
 from autoscaler.sge.accounting import MOST_BYTES, JobEnd, read_on_ends, written_last
 from autoscaler.sge.accounting_category import read_category
+
+log = logging.getLogger(__name__)
 
 
 class RunTimeHistory:
@@ -17,6 +23,8 @@ class RunTimeHistory:
     def __init__(self, accounting: Path, most: int = MOST_BYTES) -> None:
         """`most`: bytes that one question reads at most, some thousand jobs."""
         self._accounting, self._most, self._times = accounting, most, RunTimes()
+        self._estimator = Estimator(self._times)
+        self._logged = ""
         self._read: tuple[int, int] | None = None
         """Inode of the file and how far it was read."""
         self._guard = threading.Lock()
@@ -26,6 +34,19 @@ class RunTimeHistory:
         with self._guard:
             self._read_on()
             return self._times.estimate(like, running)
+
+    def estimates(self, cluster: Cluster, now: float) -> Estimates:
+        """For all jobs of a reading; none if the accounting cannot be read."""
+        with self._guard:
+            try:
+                self._read_on()
+            except OSError as error:
+                if str(error) != self._logged:
+                    log.warning("the accounting file cannot be read, so no run time is estimated: %s", error)
+                self._logged = str(error)
+                return NO_ESTIMATES
+            self._logged = ""
+            return self._estimator.estimates(cluster, now)
 
     def _read_on(self) -> None:
         file = written_last(self._accounting)

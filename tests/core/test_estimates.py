@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from autoscaler.core.estimates.estimates import NO_ESTIMATES, RunTime
+from autoscaler.core.estimates.estimator import Estimator
 from autoscaler.core.estimates.run_times import KEPT, Estimate, Likeness, RunTimes, quantile
+from autoscaler.core.model.cluster import Cluster, HostJob
+from tests.core.building import NOW, a_host, a_job, a_snapshot, jobs
 
 ALIGN = Likeness("ann", "align_17", "genes", "main.q", 4, 86_400.0)
 
@@ -79,3 +84,37 @@ def test_memory_is_bounded_and_the_longest_unused_likeness_is_forgotten() -> Non
     assert not known(times, Likeness("u0", "job")).basis.startswith("owner")
     many = history(*[(ALIGN, 10.0)] * (3 * KEPT))
     assert max(len(each.times) for each in many._known.values()) == KEPT
+
+
+def running_since(seconds: float, *, job: int = 9) -> Cluster:
+    host = a_host("h1", used=1)
+    run = HostJob(job, "", "r", 1, "ann", started=NOW - seconds)
+    return a_snapshot(replace(host, instances=(replace(host.instances[0], jobs=(run,)),))).cluster
+
+
+def test_all_waiting_and_running_jobs_of_a_reading_are_estimated() -> None:
+    times = history(*[(Likeness("ann"), 600.0)] * 10)
+    cluster = replace(running_since(100.0), job_categories=(a_job(1, owner="ann"), jobs(3, first=5)))
+    found = Estimator(times).estimates(cluster, NOW)
+    assert found.seconds == dict.fromkeys((1, 5, 6, 7), RunTime(600.0, 600.0, 600.0))
+    assert found.ends == {"9": NOW + 500.0}
+
+
+def test_a_job_that_runs_longer_than_any_earlier_one_runs_on_for_half_of_its_time_so_far() -> None:
+    estimator = Estimator(history(*[(Likeness("ann"), 600.0)] * 10))
+    assert estimator.estimates(running_since(1_000.0), NOW).ends == {"9": NOW + 500.0}
+
+
+def test_an_estimate_of_a_running_job_holds_until_it_has_passed() -> None:
+    times = history(*[(Likeness("ann"), 600.0)] * 10)
+    estimator = Estimator(times)
+    assert estimator.estimates(running_since(100.0), NOW).ends == {"9": NOW + 500.0}
+    for _ in range(40):
+        times.add(Likeness("ann"), 300.0)
+    assert estimator.estimates(running_since(100.0), NOW).ends == {"9": NOW + 500.0}
+    assert Estimator(times).estimates(running_since(100.0), NOW).ends == {"9": NOW + 200.0}
+
+
+def test_without_any_history_nothing_is_estimated() -> None:
+    cluster = replace(running_since(100.0), job_categories=(a_job(1),))
+    assert Estimator(RunTimes()).estimates(cluster, NOW) == NO_ESTIMATES

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import time
+
 import pytest
 
 from autoscaler import namespaces
@@ -70,6 +73,52 @@ def test_jobs_go_to_the_first_worker_and_the_numbers_leave_with_the_workers(
     assert seq_no(empty_cell) == "0,[master=9]"
     autoscaling.command("init", "--undo", "--yes")
     assert sort_method(empty_cell) == "load"
+
+
+def ran(owner: str, limit: int, seconds: int) -> str:
+    """Lines of `accounting`, in the order of accounting(5): ten jobs with this time limit that ran so long."""
+    begun = int(time.time()) - 3 * 24 * 3_600
+    lines = [
+        f"main.q:master:root:{owner}:gate:{1_000_000 + limit + number}:sge:0:{begun}:{begun}:{begun + seconds}:0:0:"
+        f"{':'.join(['0'] * 18)}:NONE:defaultdepartment:NONE:1:0:0.0:0.0:0.0:-l h_rt={limit}:0.0:NONE:0.0:0:0\n"
+        for number in range(10)
+    ]
+    return "".join(lines)
+
+
+def test_workers_exchange_numbers_so_that_jobs_go_where_work_is_estimated_to_end_last(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    empty_cell.add_host(ExecHost("master", slots=0))
+    empty_cell.out("qconf", "-rattr", "queue", "seq_no", "9", "main.q@master")
+    owner = getpass.getuser()
+    accounting = empty_cell.root / "default" / "common" / "accounting"
+    with accounting.open("a", encoding="utf-8") as file:
+        file.write(ran(owner, 600, 300) + ran(owner, 90_000, 80_000))
+    autoscaling = Autoscaling(empty_cell, {**PACKED, "CP_CAP_AUTOSCALE_PACK": "predicted"})
+    show_on_failure["autoscaler"] = autoscaling.log_text
+    autoscaling.command("init", "--yes", "--apply", "scheduler")
+    gate = Gate(empty_cell)
+
+    with autoscaling.running(CP_CAP_AUTOSCALE_MIN_WORKERS="2"):
+        until(lambda: seq_no(empty_cell).count("[ip-") == 2, 60, "the workers got no numbers")
+        first, second = sorted(
+            autoscaling.execution_hosts() - {"master"}, key=lambda name: f"[{name}=2]" in seq_no(empty_cell)
+        )
+        until(lambda: not any(states(autoscaling, first, second)), 60, "they were not enabled")
+        short = gate.submit("-q", f"main.q@{first}", "-l", "h_rt=600")
+        long = gate.submit("-q", f"main.q@{second}", "-l", "h_rt=90000")
+        until(lambda: autoscaling.running_on(short) and autoscaling.running_on(long), 30, "the jobs did not start")
+        exchanged = sorted(("0", "[master=9]", f"[{first}=2]", f"[{second}=1]"))
+        until(lambda: sorted(seq_no(empty_cell).split(",")) == exchanged, 60, "they did not exchange their numbers")
+        another = gate.submit()
+        until(lambda: autoscaling.running_on(another), 30, "a job did not start")
+        assert set(autoscaling.running_on(another)) == {second}
+        gate.open()
+
+    with autoscaling.running():
+        until(autoscaling.all_gone, 60, "the workers did not leave")
+    assert seq_no(empty_cell) == "0,[master=9]"
 
 
 def test_a_host_that_grid_engine_refuses_to_remove_gets_its_number_back(cell: Cell, until: Until) -> None:

@@ -21,6 +21,7 @@ from autoscaler.core.actions import (
     Reimage,
     Release,
     Remove,
+    Renumber,
     Reschedule,
     Restart,
     TellWaiting,
@@ -169,7 +170,7 @@ class World:
                 self.held |= {int(job) for job in action.jobs}
             case Annotate():
                 pass
-            case Release() | Kill() | Reschedule() | Restart() | Reimage() | TellWaiting():
+            case Release() | Kill() | Reschedule() | Restart() | Reimage() | TellWaiting() | Renumber():
                 raise AssertionError(f"no action here is expected to be {action.kind}")
 
     def _launch(self, action: Launch) -> None:

@@ -46,7 +46,7 @@ def test_kinds_and_order_numbers_are_unique() -> None:
 def test_actions_that_bring_capacity_go_first_and_those_that_remove_it_late() -> None:
     assert [kind.kind for kind in sorted(KINDS, key=lambda kind: kind.order)] == [
         *("enable", "enrol", "release", "reschedule", "launch", "annotate", "hold", "kill", "restart", "reimage"),
-        *("terminate", "remove", "disable", "ask", "tell_waiting"),
+        *("terminate", "remove", "disable", "ask", "tell_waiting", "renumber"),
     ]
 
 

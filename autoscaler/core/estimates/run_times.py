@@ -53,6 +53,8 @@ class Estimate:
     low: float
     median: float
     high: float
+    mean: float
+    """Of the same run times, with the same weights."""
     earlier: int
     """How many earlier run times it is based on."""
     basis: str
@@ -101,9 +103,12 @@ class RunTimes:
     def __init__(self, most_keys: int = MOST_KEYS) -> None:
         self._known: dict[tuple[object, ...], _Known] = {}
         self._most_keys = most_keys
+        self.added = 0
+        """How many run times were added in all."""
 
     def add(self, like: Likeness, seconds: float) -> None:
         """A job that ran so long. One that took no time counts as one second."""
+        self.added += 1
         for key in _keys(like):
             known = self._known.pop(key, None) or _Known()
             self._known[key] = known  # as the latest
@@ -125,7 +130,7 @@ class RunTimes:
         _, way, known, times = min(found, key=lambda each: each[0])
         low, median, high = (quantile(times, share) for share in (0.1, 0.5, 0.9))
         earlier = known.seen if len(times) == len(known.times) else len(times)
-        return Estimate(low, median, high, earlier, way, None if known.error is None else exp(known.error))
+        return Estimate(low, median, high, mean(times), earlier, way, None if known.error is None else exp(known.error))
 
     def __len__(self) -> int:
         return len(self._known)
@@ -146,6 +151,12 @@ def _keys(like: Likeness) -> tuple[tuple[object, ...], ...]:
 
 def _longer(times: Sequence[float], running: float) -> list[float]:
     return [seconds for seconds in times if seconds > running]
+
+
+def mean(times: Sequence[float]) -> float:
+    """The last ones weigh most."""
+    weights = [DECAY ** (len(times) - 1 - at) for at in range(len(times))]
+    return sum(weight * seconds for weight, seconds in zip(weights, times, strict=True)) / sum(weights)
 
 
 def quantile(times: Sequence[float], share: float) -> float:

@@ -217,11 +217,7 @@ class Facts:
                 replaced=self.replaced,
                 recovered=frozenset(step.worker.worker.id for step in self.recovery.steps if self._enables(step)),
                 later=self.delays.hosts,
-                boot_times={
-                    array.name: seen
-                    for array in self.policy.node_arrays
-                    if (seen := seen_boot_time(array, observed)) is not None
-                },
+                boot_times=self.launch_context.boots,
                 reported=self.reported,
             )
         )
@@ -266,7 +262,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
         observed.workers, memory.reported, cluster.complexes, now, snapshot.overrides.tried_again_at
     )
     owners = seen_owners(cluster, (part.ask for part in demand.parts), memory.owners, now, policy.owner)
-    launch_context = _launch_context(snapshot, came_up, reported, len(owners))
+    launch_context = _launch_context(snapshot, came_up, reported, len(owners), observed)
     usage = usage_of(fleet, policy, observed, now)
     return Facts(
         snapshot=snapshot,
@@ -331,7 +327,11 @@ def _with_late_failures(snapshot: Snapshot, failed: tuple[LaunchFailure, ...]) -
 
 
 def _launch_context(
-    snapshot: Snapshot, came_up: tuple[CameUp, ...], reported: tuple[ReportedType, ...], owners: int
+    snapshot: Snapshot,
+    came_up: tuple[CameUp, ...],
+    reported: tuple[ReportedType, ...],
+    owners: int,
+    observed: ObservedWorkers,
 ) -> LaunchContext:
     """What limits launches in this pass."""
     fleet, memory, policy, now = snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now
@@ -352,7 +352,14 @@ def _launch_context(
         only_cheapest=only_cheapest(policy, snapshot.spending),
         owners=owners,
         unhelped=_unhelped_by_owner(memory, policy, max(now - HOUR, resumed_at or 0.0)) if owners > 1 else {},
+        cluster=snapshot.cluster,
+        estimates=snapshot.estimates,
+        boots=_seen_boots(policy, observed),
     )
+
+
+def _seen_boots(policy: Policy, observed: ObservedWorkers) -> Mapping[str, float]:
+    return {array.name: seen for array in policy.node_arrays if (seen := seen_boot_time(array, observed)) is not None}
 
 
 def _unhelped_by_owner(memory: Memory, policy: Policy, since: float) -> Mapping[tuple[str, str], int]:

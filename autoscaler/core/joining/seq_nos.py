@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from autoscaler.core.model.cluster import Cluster, Queue
 from autoscaler.core.model.fleet import Fleet, Worker
-from autoscaler.core.policy import PACK_FIXED, Policy
+from autoscaler.core.policy import PACK_OFF, Policy
 
 HIGHEST = 9_999_999
 """The highest number that Grid Engine takes."""
@@ -26,9 +26,9 @@ BAND = 10_000
 def seq_nos_of(policy: Policy, cluster: Cluster, fleet: Fleet) -> Mapping[str, int]:
     """By id, the number of each worker of an array with `pack` that has a name and no number yet."""
     found: dict[str, int] = {}
-    for name in dict.fromkeys(array.queue for array in policy.node_arrays if array.pack == PACK_FIXED):
+    for name in dict.fromkeys(array.queue for array in policy.node_arrays if array.pack != PACK_OFF):
         queue = cluster.queues.get(name)
-        arrays = {array.name for array in policy.node_arrays if array.queue == name and array.pack == PACK_FIXED}
+        arrays = {array.name for array in policy.node_arrays if array.queue == name and array.pack != PACK_OFF}
         ours = [worker for worker in fleet.workers if worker.name and worker.node_array in arrays]
         if queue is not None:
             found |= _numbers(queue, ours)

@@ -375,6 +375,17 @@ class WaitingNote:
 
 
 @dataclass(frozen=True, slots=True)
+class HostOrder:
+    """The sequence numbers of a queue's workers, where they follow estimates."""
+
+    written_at: float = float("-inf")
+    numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """By worker id, what was written last. Another number is a person's."""
+    before: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """What was written before, which still stands if the last change failed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """The whole memory; a new cell starts with the empty one."""
 
@@ -437,6 +448,8 @@ class Memory:
     waiting_notes: tuple[WaitingNote, ...] = ()
     waiting_written_at: float | None = None
     """When a pass last planned changes of contexts for these."""
+    host_orders: Mapping[str, HostOrder] = field(default_factory=lambda: MappingProxyType({}))
+    """By queue."""
     owners: tuple[OwnerSeen, ...] = ()
     """Those whose jobs were seen last, few: it matters if there are several, and how many may agree."""
     kills_stopped: Reason | None = None

@@ -249,6 +249,9 @@ class Code(StrEnum):
     ORDER_UNANSWERED = "ORDER_UNANSWERED"
     LAUNCHES_DID_NOT_HELP = "LAUNCHES_DID_NOT_HELP"
     LAUNCH_AWAITED = "LAUNCH_AWAITED"
+    HOSTS_ORDERED = "HOSTS_ORDERED"
+    LAUNCH_LEAST_PAID = "LAUNCH_LEAST_PAID"
+    WAITS_FOR_FREE = "WAITS_FOR_FREE"
     PROTECTED_MODE = "PROTECTED_MODE"
 
     # -- requests of callers ---------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from autoscaler.core.capacity.supply import Supply
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.scale_up.launches import Launches
+from autoscaler.core.serving.host_order import HostOrders
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.unsatisfiable.deadlock import DeadlockVerdicts
 from autoscaler.core.workers.node_operations import NodeOperations
@@ -28,3 +29,4 @@ class Decisions:
     launches: Launches
     protection: Protection
     unsatisfiable: DeadlockVerdicts
+    host_orders: HostOrders

@@ -57,6 +57,7 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         held_back=facts.recovery.held_back,
         circuit_breaker=decided.circuit_breaker,
         kills_stopped=decided.kills_stopped,
+        host_orders=decided.host_orders.memory,
         owners=decided.unsatisfiable.remembered(facts.owners, now),
         came_up=facts.came_up,
         reported=facts.reported,

@@ -64,7 +64,11 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
     )
     memory = replace(next_memory(facts, decided, waiting), unstarted=unstarted)
     return Plan(
-        actions=(*_actions(steps, launches, facts.recovery, decided.unsatisfiable), *waiting.actions),
+        actions=(
+            *_actions(steps, launches, facts.recovery, decided.unsatisfiable),
+            *waiting.actions,
+            *decided.host_orders.actions,
+        ),
         memory=memory,
         due=_due(facts, decided, memory),
         job_categories=job_categories,
@@ -128,6 +132,8 @@ def _due(facts: Facts, decided: Decisions, memory: Memory) -> float | None:
     dues = (
         next_due(facts, memory, rate_limited=decided.launches.rate_limited),
         decided.swaps.due,
+        decided.launches.due,
+        decided.host_orders.due,
         facts.recovery.due,
         decided.unsatisfiable.due,
         facts.closed.due,

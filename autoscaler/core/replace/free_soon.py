@@ -1,11 +1,11 @@
-"""When running jobs end at the latest, by their time limits, and what will then be free.
+"""When running jobs end, at the latest by their time limits or by estimates, and what will then be free.
 
-A job without a limit may run for ever.
+A job without a limit may run for ever, and so may one of which nothing is estimated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
 
@@ -16,6 +16,9 @@ from autoscaler.core.placement.hosts import emptied_host, joined_host
 from autoscaler.core.placement.needs import SLOTS
 
 _LIMIT = "h_rt"
+
+Ends = Callable[[HostJob, QueueInstance], float]
+"""When a running job ends, Unix seconds; inf: not known."""
 
 
 def empty_at(host: ExecutionHost | None, cluster: Cluster) -> float:
@@ -28,19 +31,22 @@ def empty_at(host: ExecutionHost | None, cluster: Cluster) -> float:
     if any(instance.reserved or (instance.used and not instance.jobs) for instance in host.instances):
         return inf
     return max(
-        (_ends_at(job, instance, cluster) for instance in host.instances for job in instance.jobs),
+        (_latest_end(job, instance, cluster) for instance in host.instances for job in instance.jobs),
         default=0.0,
     )
 
 
-def freed_host(host: ExecutionHost, by: float, cluster: Cluster, names: frozenset[str]) -> Host | None:
+def freed_host(
+    host: ExecutionHost, by: float, cluster: Cluster, names: frozenset[str], ends: Ends | None = None
+) -> Host | None:
     """What is free on a host once every job that ends before `by` has ended; None: no slot is.
 
-    `names` are the complexes that some demand asks for.
+    `names` are the complexes that some demand asks for. `ends`: when jobs end; None: at the latest.
     """
-    if not any(_ends_at(job, instance, cluster) <= by for instance in host.instances for job in instance.jobs):
+    ends_at = ends or (lambda job, instance: _latest_end(job, instance, cluster))
+    if not any(ends_at(job, instance) <= by for instance in host.instances for job in instance.jobs):
         return joined_host(host, cluster.complexes, names)
-    parted = [_parted(instance, by, cluster) for instance in host.instances]
+    parted = [_parted(instance, by, ends_at) for instance in host.instances]
     after = replace(host, instances=tuple(left for left, _ in parted))
     ended = replace(host, instances=tuple(gone for _, gone in parted))
     freed = joined_host(after, cluster.complexes, names)
@@ -52,15 +58,15 @@ def freed_host(host: ExecutionHost, by: float, cluster: Cluster, names: frozense
     return replace(freed, free=tuple(sorted(free.items())))
 
 
-def _parted(instance: QueueInstance, by: float, cluster: Cluster) -> tuple[QueueInstance, QueueInstance]:
+def _parted(instance: QueueInstance, by: float, ends_at: Ends) -> tuple[QueueInstance, QueueInstance]:
     """A queue instance with the jobs that still run then, and the same with those that will have ended."""
-    ended = tuple(job for job in instance.jobs if _ends_at(job, instance, cluster) <= by)
+    ended = tuple(job for job in instance.jobs if ends_at(job, instance) <= by)
     left = tuple(job for job in instance.jobs if job not in ended)
     used = instance.used - sum(job.slots for job in ended)
     return replace(instance, jobs=left, used=max(used, 0)), replace(instance, jobs=ended)
 
 
-def _ends_at(job: HostJob, instance: QueueInstance, cluster: Cluster) -> float:
+def _latest_end(job: HostJob, instance: QueueInstance, cluster: Cluster) -> float:
     """Its start plus the tightest `h_rt` that limits it: its own or its queue's."""
     if job.started is None:
         return inf

@@ -32,6 +32,10 @@ class LaunchNeeds:
     protection: Protection = field(default_factory=Protection)
     missing: Mapping[str, Reason] = field(default_factory=dict)
     """By queue that workers could not join: why nothing is launched for it, whatever asks for workers."""
+    waiting_for_free: Mapping[int, Reason] = field(default_factory=dict)
+    """By position of a demand of which all tasks wait for workers to be free, and count as met."""
+    due: float | None = None
+    """When that is to be judged again."""
 
     def has_shortfall(self, node_array: str) -> bool:
         """Whether request sets need more workers of it than they have."""

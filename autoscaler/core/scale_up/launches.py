@@ -39,7 +39,11 @@ class Launches:
     assigned: tuple[tuple[str, str, int, int], ...] = ()
     """If the policy asks for it: node array, worker, position of a demand, slots."""
     held_back: Mapping[int, Reason] = field(default_factory=dict)
-    """By position of a demand whose jobs no launch has helped: why nothing is launched for it now."""
+    """By position of a demand whose jobs no launch has helped, or wait for workers to be free: why nothing is launched
+    for it now.
+    """
+    due: float | None = None
+    """When time alone would change what is launched."""
 
     @property
     def rate_limited(self) -> bool:
@@ -90,7 +94,8 @@ def launch_all(
         by_queue={queue: reason for queue, reason in by_queue.items() if reason is not None},
         withheld=withheld,
         assigned=tuple((array.name, *each) for array, growth in demand for each in growth.assigned),
-        held_back=held_back,
+        held_back={**needs.waiting_for_free, **held_back},
+        due=needs.due,
     )
 
 

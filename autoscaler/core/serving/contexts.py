@@ -9,6 +9,7 @@ from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.replace.swap_context import SwapContext
 from autoscaler.core.scale_down.floors import floors_of, short_of_floors
 from autoscaler.core.scale_up.launch_needs import LaunchNeeds
+from autoscaler.core.serving.free_in_time import free_in_time
 from autoscaler.core.serving.serving import Serving
 
 
@@ -30,12 +31,16 @@ def swap_context(facts: Facts, supply: Supply, forecast: Forecast, serving: Serv
     )
 
 
-def launch_needs(facts: Facts, forecast: Forecast, serving: Serving, protection: Protection) -> LaunchNeeds:
+def launch_needs(
+    facts: Facts, supply: Supply, forecast: Forecast, serving: Serving, protection: Protection
+) -> LaunchNeeds:
     """All that workers may be launched for. Hosts in alarm, or of a queue that its calendar opens soon, will serve, so
-    nothing is launched in their place.
+    nothing is launched in their place; nor for jobs that wait for workers to be free.
     """
     demands, returning, placement = facts.demand.wanted, facts.returning, forecast.placement.copy()
     unmet = [*facts.delays.launchable(forecast.unmet(demands), demands)]
+    free = free_in_time(facts, supply, unmet, serving.leaving)
+    unmet = [count - waiting for count, waiting in zip(unmet, free.tasks, strict=True)]
     unmet += placement.place([(want.demand, want.count) for want in returning]).unmet
     return LaunchNeeds(
         (*demands, *returning),
@@ -47,4 +52,6 @@ def launch_needs(facts: Facts, forecast: Forecast, serving: Serving, protection:
         holding=serving.holding,
         protection=protection,
         missing=facts.closed.missing,
+        waiting_for_free=free.reasons,
+        due=free.due,
     )

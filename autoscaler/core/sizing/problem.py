@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from autoscaler.core.capacity.offers import LaunchOffer
+from autoscaler.core.estimates.estimates import RunTime
 from autoscaler.core.limits.limits import Left
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -105,6 +106,12 @@ class Problem:
     """Most workers that one launch brings; the next one follows in a later pass. None: any number."""
     since: Sequence[float] = ()
     """Parallel to the unmet demand: since when its oldest task could run, Unix seconds. Empty: not known."""
+    run_times: Sequence[Sequence[RunTime]] = ()
+    """Parallel to the unmet demand: how long each of its tasks is estimated to run, in the order of submission. Empty:
+    of some nothing is known.
+    """
+    boot: float = 0.0
+    """How long a worker is paid before it can run a job, seconds."""
 
     def alone(self, offers: Sequence[LaunchOffer]) -> tuple[Proposal, ...]:
         """For each of these offers, in their order: as many workers of it alone as demand uses, within limits. One of

@@ -15,8 +15,10 @@ from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.cost.spending import Budget, Whose
 from autoscaler.core.demand.categories import assignment_of
 from autoscaler.core.demand.constraint_demand import unmet_by
+from autoscaler.core.demand.run_times import run_times
+from autoscaler.core.estimates.estimates import NO_ESTIMATES, Estimates, RunTime
 from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window, what_is_left
-from autoscaler.core.model.cluster import Complex
+from autoscaler.core.model.cluster import Cluster, Complex
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
 from autoscaler.core.model.memory import Backoff, Event, ReportedType
@@ -58,6 +60,20 @@ class LaunchContext:
     """How many owners of jobs the cell has had."""
     unhelped: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """By array of the settings and owner: the workers launched in this hour that helped no job, or not yet."""
+    cluster: Cluster | None = None
+    """Whose waiting jobs are estimated."""
+    estimates: Estimates = NO_ESTIMATES
+    boots: Mapping[str, float] = field(default_factory=dict)
+    """By node array, the longest boot that was seen."""
+
+    def run_times_of(self, shortfall: Shortfall) -> tuple[tuple[RunTime, ...], ...]:
+        """Of the tasks that fit nowhere, which are those submitted last. Empty: of some nothing is known."""
+        if self.cluster is None or not self.estimates.seconds:
+            return ()
+        known = run_times(shortfall.wanted, self.cluster, self.estimates)
+        found = tuple(times[-count:] if count else () for times, count in zip(known, shortfall.unmet, strict=True))
+        missing = any(len(times) < count for times, count in zip(found, shortfall.unmet, strict=True))
+        return () if missing else found
 
     def keeps_to_cheapest(self, demands: Iterable[CategoryDemand] = ()) -> Budget | None:
         """The budget that allows a launch for these jobs only the cheapest offer; None: there is none."""
@@ -203,6 +219,8 @@ def size_launch(
         launch_context.now,
         array.scale_up_batch,
         tuple(want.oldest for want in shortfall.wanted),
+        launch_context.run_times_of(shortfall) if array.packs else (),
+        launch_context.boots.get(array.name, 0.0),
     )
     sized: Sequence[Proposal]
     owner = launch_context.main_owner_of(shortfall.wanted, shortfall.unmet)

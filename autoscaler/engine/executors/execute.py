@@ -19,6 +19,7 @@ from autoscaler.core.actions import (
     Reimage,
     Release,
     Remove,
+    Renumber,
     Reschedule,
     Restart,
     TellWaiting,
@@ -32,13 +33,14 @@ from autoscaler.engine.executors.enrol import enrol
 from autoscaler.engine.executors.jobs import annotate, hold, kill, release, reschedule
 from autoscaler.engine.executors.operate import operate
 from autoscaler.engine.executors.remove import remove
+from autoscaler.engine.executors.renumber import renumber
 from autoscaler.engine.executors.tell_waiting import tell_waiting
 from autoscaler.engine.executors.terminate import terminate_all
 from autoscaler.errors import AutoscalerError, GridEngineRefused
 from autoscaler.providers.interface import Refused
 from autoscaler.store.journal import Outcome, Result
 
-OneCall = WorkerAction | AskGridEngine | JobAction
+OneCall = WorkerAction | AskGridEngine | JobAction | Renumber
 """An action that is done or has failed when its function returns."""
 
 
@@ -66,6 +68,8 @@ def _execute(action: OneCall, context: ExecutionContext, seen: Seen) -> Outcome:
             return terminate_all([action], context, seen)[0]
         case Restart() | Reimage():
             return operate(action, context)
+        case Renumber():
+            return renumber(action, context)
         case AskGridEngine():
             return ask(action, context)
         case Annotate():

@@ -233,6 +233,17 @@ ROWS = {
         remedy=_NOT_STARTED + ".",
         owner_remedy="Look at `qstat -j JOB` and `qalter -w p JOB`.",
     ),
+    Code.HOSTS_ORDERED: ReasonRow(
+        "{workers} workers get other numbers: jobs go first where work is estimated to end last",
+    ),
+    Code.LAUNCH_LEAST_PAID: ReasonRow(
+        "estimated to cost {paid} in all for these jobs, {price} an hour[; {second} would cost {more} more]",
+    ),
+    Code.WAITS_FOR_FREE: ReasonRow(
+        "{tasks} tasks are estimated to find free workers within a boot; else one is launched after {until_at}",
+        remedy="`CP_CAP_AUTOSCALE_WAIT_FOR_FREE` bounds this.",
+        owner_remedy="Nothing needs to be done.",
+    ),
     Code.PROTECTED_MODE: ReasonRow(
         "the last {failures} launches of {node_array} helped none of {categories} job categories[ ({seen})]; nothing "
         "is launched for jobs of their owners until an administrator resumes, and for each other owner one worker",

@@ -7,8 +7,9 @@ little for all, the set is the one for the demand that has waited longest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 from autoscaler.core.model.reasons import Code, Reason, because
@@ -16,6 +17,7 @@ from autoscaler.core.packing.balanced import WAYS, Way, ways
 from autoscaler.core.placement.kinds import Kind, kind_of
 from autoscaler.core.placement.needs import Need, Want, need_of
 from autoscaler.core.sizing.cheapest.bought import machines_for
+from autoscaler.core.sizing.cheapest.paid import paid_price
 from autoscaler.core.sizing.cpu_capacity import order
 from autoscaler.core.sizing.problem import Part, Problem, Proposal, most_of_offer, not_preferred
 
@@ -23,6 +25,8 @@ ROUNDS = 4
 """How often what is still unmet is packed again."""
 ALONE = 4
 """How many types are tried alone at most."""
+SIZES = 3
+"""Sizes of machines, from the smallest that holds each task, to which sets are kept where run times are known."""
 HALVINGS = 8
 """Steps of the search for how much of the demand limits allow."""
 
@@ -35,13 +39,19 @@ def propose(problem: Problem) -> tuple[Proposal, ...]:
     others = problem.alone(order(problem.unmet, problem.placement, problem.offers)) if not found else ()
     if not found:
         return others
-    found.sort(key=lambda each: (sum(tasks for _, tasks in _left(problem, each)), each.price, -each.count))
+    price = _price_of(problem)
+    found.sort(key=lambda each: (sum(tasks for _, tasks in _left(problem, each)), price(each), -each.count))
     best = found[0]
     if best.cap is not None:
         best = _longest_waiting(problem, best)
     second = next((each for each in found[1:] if each.types != best.types), None)
-    best = replace(best, reason=_reason(best, second))
+    best = replace(best, reason=_reason(best, second) if not problem.run_times else _reason_paid(problem, best, second))
     return (best, *([second] if second is not None else []), *_not_proposed(problem, best, second))
+
+
+def _price_of(problem: Problem) -> Callable[[Proposal], float]:
+    """What sets are compared by: what is paid until workers can leave; where run times are not known, an hour."""
+    return partial(paid_price, problem) if problem.run_times else lambda proposal: proposal.price
 
 
 def _candidates(problem: Problem) -> Iterator[Proposal]:
@@ -61,6 +71,21 @@ def _candidates(problem: Problem) -> Iterator[Proposal]:
     bounds = sorted((bound, at) for at, bound in _least_prices(problem) if bound < least)
     for _, at in bounds[:ALONE]:
         yield from problem.alone(problem.offers[at : at + 1])
+    if problem.run_times:
+        yield from _of_smaller_sizes(problem)
+
+
+def _of_smaller_sizes(problem: Problem) -> Iterator[Proposal]:
+    """Sets without larger sizes than the largest task on one host needs, or twice that: fewer free slots remain on them
+    while their last job runs.
+    """
+    least = max((demand.slots for demand, tasks in problem.unmet if tasks and demand.one_host), default=1)
+    sizes = sorted({offer.offer.slots for offer in problem.offers if offer.offer.slots >= least})
+    for size in sizes[:SIZES]:
+        larger = frozenset(offer.type.name for offer in problem.offers if offer.offer.slots > size)
+        found = _packed_set(problem, WAYS[0], larger) if larger else None
+        if found is not None:
+            yield found
 
 
 def _packed(problem: Problem) -> Iterator[Proposal]:
@@ -183,6 +208,14 @@ def _reason(best: Proposal, second: Proposal | None) -> Reason:
         return because(Code.LAUNCH_CHEAPEST, price=round(best.price, 4))
     more = round(second.price - best.price, 4)
     return because(Code.LAUNCH_CHEAPEST, price=round(best.price, 4), second=second.types, more=more)
+
+
+def _reason_paid(problem: Problem, best: Proposal, second: Proposal | None) -> Reason:
+    paid, price = paid_price(problem, best), round(best.price, 4)
+    if second is None or second.price == inf:
+        return because(Code.LAUNCH_LEAST_PAID, price=price, paid=round(paid, 4))
+    more = round(paid_price(problem, second) - paid, 4)
+    return because(Code.LAUNCH_LEAST_PAID, price=price, paid=round(paid, 4), second=second.types, more=more)
 
 
 def _not_proposed(problem: Problem, best: Proposal, second: Proposal | None) -> Iterator[Proposal]:

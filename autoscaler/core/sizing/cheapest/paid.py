@@ -1,0 +1,44 @@
+"""What a set of workers costs until each of them can leave, by how long its jobs are estimated to run.
+
+Grid Engine starts the jobs of a category in the order of their submission, so the tasks of a demand go to the workers
+in that order. A worker is paid from its order to the end of its last job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autoscaler.core.estimates.estimates import RunTime, likely_last
+from autoscaler.core.sizing.problem import Problem, Proposal, name_of
+
+HOUR = 3600.0
+LEAST_BILLED = 60.0
+"""Seconds that clouds bill at least, where they bill by the second."""
+REUSED = 0.75
+"""What share of the slots of a task that ends is used by later jobs, until the worker's last task ends. Slots that no
+task had are used by none.
+"""
+
+
+def paid_price(problem: Problem, proposal: Proposal) -> float:
+    """Of all workers of the set until their last jobs end; inf: some price is not known."""
+    tasks = dict[str, list[tuple[int, RunTime]]]()
+    begun = [0] * len(problem.unmet)
+    for share in problem.shares(proposal):
+        slots, times = problem.unmet[share.demand][0].slots, problem.run_times[share.demand]
+        first = begun[share.demand] // slots
+        begun[share.demand] += share.slots
+        some = times[first : -(-begun[share.demand] // slots)]
+        tasks.setdefault(share.host, []).extend((share.slots // max(len(some), 1), time) for time in some)
+    return sum(
+        part.offer.price * _seconds(problem, part.offer.offer.slots, tasks.get(name_of(at, number), ())) / HOUR
+        for at, part in enumerate(proposal.parts)
+        for number in range(part.count)
+    )
+
+
+def _seconds(problem: Problem, slots: int, tasks: Sequence[tuple[int, RunTime]]) -> float:
+    """For which a worker is paid: until its last task ends, less what others get of the slots of earlier ones."""
+    last = likely_last([time for _, time in tasks])
+    freed = sum(each * max(last - time.mean, 0.0) for each, time in tasks)
+    return max(problem.boot + last - REUSED * freed / max(slots, 1), LEAST_BILLED)
