@@ -33,7 +33,7 @@ def test_pieces_of_a_job_with_fixed_slots_a_host_are_at_most_one_a_job_on_a_mach
     assert (item.size, item.count, item.most) == ((4, 8, 0), 12, 3)
 
 
-@pytest.mark.parametrize("name", ("m5", "m5, c5, r5", "GPUs", "memory per job", "exclusive", "parallel"))
+@pytest.mark.parametrize("name", FEW)
 def test_what_cost_buys_keeps_the_bars(name: str) -> None:
     row = row_of(FEW[name], JOBS, 1, 3.0)
     assert row.bound <= row.best + 1e-6

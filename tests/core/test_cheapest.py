@@ -15,8 +15,9 @@ from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code
-from autoscaler.core.packing.balanced import Way, filled
+from autoscaler.core.packing.balanced import Balance
 from autoscaler.core.packing.classes import classes_of
+from autoscaler.core.packing.packed import filled
 from autoscaler.core.packing.pieces import Machines, Piece
 from autoscaler.core.packing.resource_prices import resource_prices
 from autoscaler.core.placement.placement import OpenPlacement
@@ -105,6 +106,17 @@ def test_if_not_all_fits_the_limits_those_are_served_that_have_waited_longest() 
     assert {name.partition(".")[0] for name in cheapest_set(first)} == {"c5"}
 
 
+def test_where_the_number_of_workers_is_the_limit_larger_ones_are_bought() -> None:
+    problem = next(mix for mix in mixes(100, 1) if mix.name == "m5").problem("cost")
+    wanted = tuple((demand, 40 * tasks) for demand, tasks in problem.unmet)
+    for most, all_of_them in ((1_000, False), (20, True)):
+        left = what_is_left(Limits(max_workers=most), Usage())
+        offers = [replace(offer, room=replace(offer.room, count=most)) for offer in problem.offers]
+        best = propose(replace(problem, unmet=wanted, left=left, offers=offers, since=[0.0] * len(wanted)))[0]
+        largest = sum(part.count for part in best.parts if part.offer.type.vcpus == 96)
+        assert (largest >= best.count - 1) == all_of_them
+
+
 def test_a_job_that_no_offer_can_run_keeps_no_other_from_its_turn() -> None:
     mix = next(mix for mix in mixes(100, 1) if mix.name == "m5, c5, r5")
     wanted = ((Job(1, of_slot=9_000), 1), (Job(8, of_slot=7), 1), (Job(1, of_slot=1), 30))
@@ -154,7 +166,7 @@ def test_jobs_that_all_differ_are_packed_by_classes_that_hold_each_of_them(disti
     pieces = [Piece(at, size, frozenset({0, 1}), 1, 1, apart=False) for at, size in enumerate(sizes)]
     kinds = [Machines(1_000, (16, 64_000), 1.0), Machines(1_000, (48, 384_000), 4.0)]
     assert (len(classes_of(pieces)) < distinct) == (distinct > 48)
-    found, placed = filled(pieces, kinds, Way(constrained_first=True, exchanges=False))
+    found, placed = filled(pieces, kinds, Balance())
     for each in found:
         has = kinds[each.kind].has
         assert all(sum(sizes[at][r] * many for at, many in each.content.items()) <= has[r] for r in range(2))
@@ -192,6 +204,7 @@ def test_resource_prices_are_those_of_a_solver(seed: int) -> None:
 def _least_by_solver(offers: list[tuple[float, list[float], int | None]], demand: list[float]) -> float:
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
     for price, _, most in offers:
         solver.addVar(0.0, highspy.kHighsInf if most is None else float(most))
         solver.changeColCost(solver.getNumCol() - 1, price)

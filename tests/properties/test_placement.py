@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.offered_host import Host
-from autoscaler.core.packing.balanced import WAYS, Way
+from autoscaler.core.packing.packed import WAYS, Way
 from autoscaler.core.placement import placed, placement
 from autoscaler.core.placement.placement import OpenPlacement, place
 

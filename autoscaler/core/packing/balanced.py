@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from autoscaler.core.packing.classes import as_one, classes_of, expanded
-from autoscaler.core.packing.pieces import Content, Filled, Machines, Piece, Vector
+from autoscaler.core.packing.pieces import Content, Filled, Machines, Piece, Vector, able_of
 from autoscaler.core.packing.resource_prices import resource_prices
 
 SCARCE = 0.95
@@ -21,16 +20,16 @@ NEARLY = 0.995
 TINY = 1e-9
 PROMISING = 0.97
 """Contents are improved by exchanges where all that a machine has is worth so much of its price."""
-EXCHANGES, MOST_PIECES, MOST_KINDS = 6, 40, 32
-"""Exchanges of one content; with more pieces or kinds of machines they would take too long."""
+EXCHANGES, MOST_PIECES = 6, 40
+"""Exchanges of one content; with more pieces they would take too long."""
 
 
 class Filling:
     """Pieces while machines are filled with them."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
+    def __init__(self, pieces: Sequence[Piece], left: Sequence[int] | None = None) -> None:
         self.pieces = pieces
-        self.left = [piece.count for piece in pieces]
+        self.left = [piece.count for piece in pieces] if left is None else list(left)
         self._most = [piece.most for piece in pieces]
         self._known: dict[Hashable, tuple[int, Mapping[int, Sequence[int]]]] = {}
         """By kind: its queues, and how many pieces may be gone until they are made anew."""
@@ -61,21 +60,26 @@ class Filling:
             found[first] = 1
             there = [amount - each for amount, each in zip(there, self.pieces[first].size, strict=True)]
         while place and there[0] > 0:
-            scarcest = max(place, key=lambda number: there[number] / whole[number])
+            scarcest, most, second = -1, -1.0, 0.0
+            for number in place:
+                share = there[number] / whole[number]
+                if share > most:
+                    scarcest, most, second = number, share, max(most, 0.0)
+                elif share > second:
+                    second = share
             at = self._next(queues[scarcest], place, scarcest, there, found)
             if at is None:
                 del place[scarcest]
                 continue
-            size = self.pieces[at].size
-            many = min(amount // each for amount, each in zip(there, size, strict=True) if each)
-            many = min(many, self.left[at] - found.get(at, 0), self._most[at] - found.get(at, 0))
+            size, taken = self.pieces[at].size, found.get(at, 0)
+            many = min(self.left[at], self._most[at]) - taken
+            for each, amount in zip(size, there, strict=True):
+                if each and amount < each * many:
+                    many = amount // each
             if many > 1 and len(place) > 1:
-                others = max(there[number] / whole[number] for number in place if number != scarcest)
-                ahead = (there[scarcest] / whole[scarcest] - others) * whole[scarcest]
-                many = max(1, min(many, int(ahead / size[scarcest])))
-            found[at] = found.get(at, 0) + many
-            for number, each in enumerate(size):
-                there[number] -= each * many
+                many = max(1, min(many, int((most - second) * whole[scarcest] / size[scarcest])))
+            found[at] = taken + many
+            there = [amount - each * many for amount, each in zip(there, size, strict=True)]
         return found
 
     def improved(self, content: Content, kind: int, has: Vector, worths: Sequence[float], first: int | None) -> Content:
@@ -173,58 +177,31 @@ class Filling:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Balance:
     """A way to fill machines. All are rules of thumb, and each is the best one at times."""
 
-    constrained_first: bool
+    constrained_first: bool = True
     """Each machine holds the piece that fewest kinds could hold."""
-    exchanges: bool
+    exchanges: bool = False
     """Contents are improved by exchanges of one piece for others."""
 
-
-WAYS = (
-    Way(constrained_first=True, exchanges=False),
-    Way(constrained_first=True, exchanges=True),
-    Way(constrained_first=False, exchanges=False),
-)
-
-
-def ways(kinds: int) -> list[Way]:
-    """The ways to try with so many kinds of machines."""
-    return [way for way in WAYS if not way.exchanges or kinds <= MOST_KINDS]
-
-
-def filled(pieces: Sequence[Piece], kinds: Sequence[Machines], way: Way) -> tuple[list[Filled], list[int]]:
-    """Machines filled with whole tasks, those first whose content uses most of what they are worth; and the tasks that
-    are placed, parallel to the pieces.
-    """
-    classes = classes_of(pieces)
-    filling = Filling([as_one(pieces, members) for members in classes])
-    found: list[Filled] = []
-    room = {kind: machines.count for kind, machines in enumerate(kinds) if machines.count > 0}
-    able = [_able(piece, kinds) for piece in filling.pieces]
-    contents: _Contents = {}
-    while room and any(filling.left):
-        more = _fill(filling, kinds, room, able, contents, way)
-        if not more:
-            break
-        found += more
-    found = list(expanded(found, pieces, classes))
-    placed = _loads(pieces, found)
-    for at, piece in enumerate(pieces):
-        if piece.visits > 1:
-            placed[at] = _whole_tasks(piece, [(each.machines, each.content.get(at, 0)) for each in found])
-            found = list(_cut(found, at, placed[at], piece))
-    return found, placed
-
-
-def _loads(pieces: Sequence[Piece], found: Sequence[Filled]) -> list[int]:
-    """How many of each piece are on machines."""
-    loads = [0] * len(pieces)
-    for each in found:
-        for at, many in each.content.items():
-            loads[at] += many * each.machines
-    return loads
+    def __call__(
+        self, pieces: Sequence[Piece], kinds: Sequence[Machines], left: Sequence[int] | None = None
+    ) -> list[Filled]:
+        """Machines filled one after the other, those first whose content uses most of what they are worth. `left`: how
+        many there are of each piece, if not all.
+        """
+        filling = Filling(pieces, left)
+        found: list[Filled] = []
+        room = {kind: machines.count for kind, machines in enumerate(kinds) if machines.count > 0}
+        able = [able_of(piece, kinds) for piece in pieces]
+        contents: _Contents = {}
+        while room and any(filling.left):
+            more = _fill(filling, kinds, room, able, contents, self)
+            if not more:
+                break
+            found += more
+        return found
 
 
 _Contents = dict[tuple[int, int | None], Content]
@@ -237,7 +214,7 @@ def _fill(
     room: dict[int, int],
     able: Sequence[frozenset[int]],
     contents: _Contents,
-    way: Way,
+    way: Balance,
 ) -> list[Filled]:
     """Machines at the resource prices of what is left, until one kind is used up."""
     worths = _worths(filling, kinds, room)
@@ -291,13 +268,6 @@ def _best(kinds: Sequence[Machines], values: Mapping[int, float]) -> int | None:
     )
 
 
-def _able(piece: Piece, kinds: Sequence[Machines]) -> frozenset[int]:
-    """The kinds of which a machine holds the piece."""
-    return frozenset(
-        kind for kind in piece.kinds if all(size <= has for size, has in zip(piece.size, kinds[kind].has, strict=True))
-    )
-
-
 def _worths(filling: Filling, kinds: Sequence[Machines], room: Mapping[int, int]) -> tuple[float, ...]:
     pieces, left = filling.pieces, filling.left
     demand = [0] * len(pieces[0].size)
@@ -312,39 +282,3 @@ def _worths(filling: Filling, kinds: Sequence[Machines], room: Mapping[int, int]
 
 def _worth(size: Sequence[float], worths: Sequence[float]) -> float:
     return sum(each * worth for each, worth in zip(size, worths, strict=True))
-
-
-def _whole_tasks(piece: Piece, loads: Sequence[tuple[int, int]]) -> int:
-    """How many tasks make all their visits, if so many machines take so many visits each."""
-    visits = piece.visits
-    if not piece.apart:
-        return sum(machines * many for machines, many in loads) // visits
-    tasks = piece.tasks
-    while tasks and sum(machines * min(many, tasks) for machines, many in loads) < tasks * visits:
-        tasks -= 1
-    return tasks
-
-
-def _cut(found: Sequence[Filled], at: int, tasks: int, piece: Piece) -> Iterator[Filled]:
-    """The same with so many tasks of one piece: the last machines lose the visits beyond."""
-    left = tasks * piece.visits
-    for each in found:
-        many = each.content.get(at, 0)
-        many = min(many, tasks) if piece.apart else many
-        if not each.content.get(at, 0):
-            yield each
-            continue
-        whole = min(each.machines, left // many) if many else 0
-        left -= whole * many
-        yield from _so_many(each, at, whole, many)
-        rest = each.machines - whole
-        if rest and left:
-            yield from _so_many(each, at, 1, left)
-            rest, left = rest - 1, 0
-        yield from _so_many(each, at, rest, 0)
-
-
-def _so_many(each: Filled, at: int, machines: int, many: int) -> Iterator[Filled]:
-    if machines:
-        content = {piece: many if piece == at else count for piece, count in each.content.items()}
-        yield Filled(each.kind, machines, {piece: count for piece, count in content.items() if count})

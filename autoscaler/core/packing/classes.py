@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from autoscaler.core.packing.pieces import Filled, Piece
+from autoscaler.core.packing.pieces import Content, Filled, Piece
 
 MOST = 48
 """Pieces up to which none are put together; and how many classes there should be at most."""
@@ -60,20 +60,37 @@ def expanded(found: Sequence[Filled], pieces: Sequence[Piece], classes: Sequence
     """The same machines with pieces instead of classes."""
     left = [[(at, pieces[at].count) for at in reversed(members)] for members in classes]
     for each in found:
-        if all(len(left[number]) == 1 for number in each.content):
-            yield replace(each, content={left[number][0][0]: many for number, many in each.content.items()})
+        machines = each.machines
+        while machines:
+            tops = {number: left[number][-1] for number in each.content}
+            alike = min([machines, *(tops[number][1] // many for number, many in each.content.items())])
+            if not alike:
+                yield Filled(each.kind, 1, _mixed(each.content, left))
+                machines -= 1
+                continue
+            yield Filled(each.kind, alike, {tops[number][0]: many for number, many in each.content.items()})
+            machines -= alike
             for number, many in each.content.items():
-                at, there = left[number].pop()
-                left[number].append((at, there - many * each.machines))
-            continue
-        for _ in range(each.machines):
-            content: dict[int, int] = {}
-            for number, many in each.content.items():
-                while many:
-                    at, there = left[number].pop()
-                    taken = min(many, there)
-                    content[at] = content.get(at, 0) + taken
-                    many -= taken
-                    if there > taken:
-                        left[number].append((at, there - taken))
-            yield Filled(each.kind, 1, content)
+                _take(left[number], many * alike)
+
+
+def _mixed(content: Content, left: Sequence[list[tuple[int, int]]]) -> Content:
+    """What one machine holds where the pieces of a class that come next are too few."""
+    found: dict[int, int] = {}
+    for number, many in content.items():
+        for at, taken in _take(left[number], many):
+            found[at] = found.get(at, 0) + taken
+    return found
+
+
+def _take(left: list[tuple[int, int]], many: int) -> list[tuple[int, int]]:
+    """So many of the pieces of a class, those first that come next."""
+    found: list[tuple[int, int]] = []
+    while many:
+        at, there = left.pop()
+        taken = min(many, there)
+        found.append((at, taken))
+        many -= taken
+        if there > taken:
+            left.append((at, there - taken))
+    return found

@@ -4,7 +4,7 @@ consumables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 Vector = tuple[int, ...]
@@ -57,3 +57,10 @@ class Filled:
     """Their position among the given machines."""
     machines: int
     content: Content
+
+
+def able_of(piece: Piece, kinds: Sequence[Machines]) -> frozenset[int]:
+    """The kinds of which a machine holds the piece."""
+    return frozenset(
+        kind for kind in piece.kinds if all(size <= has for size, has in zip(piece.size, kinds[kind].has, strict=True))
+    )

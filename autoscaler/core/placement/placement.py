@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.offered_host import Host
-from autoscaler.core.packing.balanced import Way, filled, ways
+from autoscaler.core.packing.packed import Way, filled, ways
 from autoscaler.core.packing.pieces import Filled, Machines
 from autoscaler.core.placement.kinds import Kind, kind_of
 from autoscaler.core.placement.needs import Need, Want, added, need_of

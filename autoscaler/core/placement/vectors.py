@@ -26,7 +26,7 @@ def pieces_for(needs: Sequence[tuple[int, Need, int]], kinds: Sequence[Kind]) ->
         alike.setdefault(key, []).append((at, need, tasks, _size(need, names)))
     found: list[Piece] = []
     for group in alike.values():
-        smallest = [min(group, key=lambda each, r=r: each[3][r])[1] for r in range(len(names) + 1)]  # type: ignore[misc]
+        smallest = [min(group, key=lambda each, r=r: (each[3][r], each[3]))[1] for r in range(len(names) + 1)]  # type: ignore[misc]
         takes = frozenset(n for n, kind in enumerate(kinds) if any(kind.room_for(need) > 0 for need in smallest))
         found += [Piece(at, size, takes, tasks, need.visits, need.apart) for at, need, tasks, size in group if takes]
     return found, contents

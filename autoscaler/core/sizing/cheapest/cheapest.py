@@ -13,7 +13,9 @@ from functools import partial
 from math import inf
 
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.packing.balanced import WAYS, Way, ways
+from autoscaler.core.packing.balanced import Balance
+from autoscaler.core.packing.packed import Way
+from autoscaler.core.packing.patterns import by_patterns
 from autoscaler.core.placement.kinds import Kind, kind_of
 from autoscaler.core.placement.needs import Need, Want, need_of
 from autoscaler.core.sizing.cheapest.bought import machines_for
@@ -32,20 +34,28 @@ HALVINGS = 8
 
 
 def propose(problem: Problem) -> tuple[Proposal, ...]:
-    """The cheapest set; then each type alone, for the case that the provider has nothing of the set."""
+    """The cheapest set; then the cheapest of one type alone, for the case that the provider has nothing of the set."""
     if not any(tasks for _, tasks in problem.unmet):
         return ()
-    found = [each for each in _candidates(problem) if each.count]
-    others = problem.alone(order(problem.unmet, problem.placement, problem.offers)) if not found else ()
+    packed = _packed_set(problem, by_patterns)
+    found = [] if packed is None or not packed.count else [packed]
+    least = packed.price if packed is not None and _serves_all(problem, packed) else inf
+    found += [each for each in _alone(problem, least) if each.count]
+    if problem.run_times:
+        found += [each for each in _leaving_soon(problem) if each.count]
     if not found:
-        return others
+        return problem.alone(order(problem.unmet, problem.placement, problem.offers))
     price = _price_of(problem)
     found.sort(key=lambda each: (sum(tasks for _, tasks in _left(problem, each)), price(each), -each.count))
     best = found[0]
     if best.cap is not None:
         best = _longest_waiting(problem, best)
     second = next((each for each in found[1:] if each.types != best.types), None)
-    best = replace(best, reason=_reason(best, second) if not problem.run_times else _reason_paid(problem, best, second))
+    if problem.run_times:
+        reason = _reason_paid(problem, best, second)
+    else:
+        reason = _reason(best, _runner_up(problem, best, second))
+    best = replace(best, reason=reason)
     return (best, *([second] if second is not None else []), *_not_proposed(problem, best, second))
 
 
@@ -54,59 +64,55 @@ def _price_of(problem: Problem) -> Callable[[Proposal], float]:
     return partial(paid_price, problem) if problem.run_times else lambda proposal: proposal.price
 
 
-def _candidates(problem: Problem) -> Iterator[Proposal]:
-    """Sets from packing; one that does without the type on which most is spent, so that there is another; and types
-    alone that could cost less than these.
-    """
-    packed = list(_packed(problem))
-    yield from packed
-    complete = [each for each in packed if each.count and not any(tasks for _, tasks in _left(problem, each))]
-    least = min((each.price for each in complete), default=inf)
-    if complete:
-        best = min(complete, key=lambda each: each.price)
-        most = max(best.parts, key=lambda part: part.price).offer.type.name
-        without = _packed_set(problem, WAYS[0], frozenset({most}))
-        if without is not None:
-            yield without
-    bounds = sorted((bound, at) for at, bound in _least_prices(problem) if bound < least)
-    for _, at in bounds[:ALONE]:
-        yield from problem.alone(problem.offers[at : at + 1])
-    if problem.run_times:
-        yield from _of_smaller_sizes(problem)
-
-
-def _of_smaller_sizes(problem: Problem) -> Iterator[Proposal]:
-    """Sets without larger sizes than the largest task on one host needs, or twice that: fewer free slots remain on them
-    while their last job runs.
+def _leaving_soon(problem: Problem) -> Iterator[Proposal]:
+    """Sets that cost no less an hour, but perhaps until they are empty: others from packing, and those without larger
+    sizes than the largest task on one host needs, or twice that, on which fewer free slots remain while their last job
+    runs.
     """
     least = max((demand.slots for demand, tasks in problem.unmet if tasks and demand.one_host), default=1)
     sizes = sorted({offer.offer.slots for offer in problem.offers if offer.offer.slots >= least})
-    for size in sizes[:SIZES]:
+    for size in (*sizes[:SIZES], inf):
         larger = frozenset(offer.type.name for offer in problem.offers if offer.offer.slots > size)
-        found = _packed_set(problem, WAYS[0], larger) if larger else None
+        found = _packed_set(problem, Balance(), without=larger) if larger or size == inf else None
         if found is not None:
             yield found
 
 
-def _packed(problem: Problem) -> Iterator[Proposal]:
-    for way in ways(len(problem.offers)):
-        found = _packed_set(problem, way)
-        if found is not None:
-            yield found
+def _alone(problem: Problem, least: float) -> Iterator[Proposal]:
+    """Types alone that could cost less than so much, and that which costs least by its bound."""
+    bounds = sorted((bound, at) for at, bound in _least_prices(problem))
+    for number, (bound, at) in enumerate(bounds[:ALONE]):
+        if bound < least or not number:
+            yield from problem.alone(problem.offers[at : at + 1])
 
 
-def _packed_set(problem: Problem, way: Way, without: frozenset[str] = frozenset()) -> Proposal | None:
-    """The set that packing finds, with what placement puts on it. `without`: names of types that are not used."""
+def _runner_up(problem: Problem, best: Proposal, second: Proposal | None) -> tuple[str, float] | None:
+    """The types and the price of the second best set that serves all, if the best one does: the set without the type on
+    which most is spent, or that of one type.
+    """
+    if not _serves_all(problem, best):
+        return None
+    found = [] if second is None or not _serves_all(problem, second) else [(second.price, second.types)]
+    most = max(best.parts, key=lambda part: part.price).offer.type.name
+    counts, complete = machines_for(problem.offers, problem.unmet, _room(problem, {}, frozenset({most})), Balance())
+    without = Proposal(tuple(_parts(problem, counts)))
+    if complete and problem.exceeded(without.parts) is None:
+        found.append((without.price, without.types))
+    price, types = min(found, default=(inf, ""))
+    return (types, price) if price < inf else None
+
+
+def _packed_set(
+    problem: Problem, way: Way, *, surcharge: float = 0.0, without: frozenset[str] = frozenset()
+) -> Proposal | None:
+    """The set that packing finds, with what placement puts on it. `surcharge`: as in `machines_for`; `without`: as in
+    `_room`.
+    """
     counts: dict[int, int] = {}
     found: Proposal | None = None
     unmet: Sequence[Want] = problem.unmet
     for _ in range(ROUNDS):
-        room = {
-            at: most_of_offer(offer)[0] - counts.get(at, 0)
-            for at, offer in enumerate(problem.offers)
-            if offer.price < inf and offer.type.name not in without
-        }
-        more = machines_for(problem.offers, unmet, room, way)
+        more, _ = machines_for(problem.offers, unmet, _room(problem, counts, without), way, surcharge=surcharge)
         if not more:
             break
         for at, count in more.items():
@@ -118,6 +124,15 @@ def _packed_set(problem: Problem, way: Way, without: frozenset[str] = frozenset(
     return found
 
 
+def _room(problem: Problem, counts: Mapping[int, int], without: frozenset[str] = frozenset()) -> Mapping[int, int]:
+    """How many more of each offer may be bought. `without`: names of types that are not used."""
+    return {
+        at: most_of_offer(offer)[0] - counts.get(at, 0)
+        for at, offer in enumerate(problem.offers)
+        if offer.price < inf and offer.type.name not in without
+    }
+
+
 def _longest_waiting(problem: Problem, best: Proposal) -> Proposal:
     """The cheapest set for as much of the demand as limits allow, those tasks first that have waited longest, and what
     else fits the limits after it.
@@ -126,27 +141,34 @@ def _longest_waiting(problem: Problem, best: Proposal) -> Proposal:
     able = _able(problem)
     order_of_age = sorted(able, key=lambda at: since[at])
     low, high = 0, sum(problem.unmet[at][1] for at in able)
-    counts: dict[int, int] = {}
+    oldest: Proposal | None = None
     for _ in range(HALVINGS):
         if high - low <= 1:
             break
         middle = (low + high) // 2
-        wanted = _first(problem.unmet, order_of_age, middle)
-        part = replace(problem, unmet=wanted)
-        found = min(
-            (each for each in _packed(part) if each.cap is None and not any(n for _, n in _left(part, each))),
-            key=lambda each: each.price,
-            default=None,
-        )
+        found = _complete_set(problem, order_of_age, middle, Balance())
         if found is None:
             high = middle
         else:
-            low, counts = middle, {_at(problem, each): each.count for each in found.parts}
-    if not counts:
+            low, oldest = middle, found
+    if oldest is None:
         return best
-    parts = [*_parts(problem, counts), *best.parts]
+    better = _complete_set(problem, order_of_age, low, by_patterns)
+    oldest = min((each for each in (oldest, better) if each is not None), key=lambda each: each.price)
+    parts = [*oldest.parts, *best.parts]
     grown = problem.fill(parts)
     return grown if grown.count else best
+
+
+def _complete_set(problem: Problem, order_of_age: Sequence[int], tasks: int, way: Way) -> Proposal | None:
+    """The set for so many tasks, by age, if limits allow it."""
+    part = replace(problem, unmet=_first(problem.unmet, order_of_age, tasks))
+    # Where limits allow too few machines of the cheapest set, they may allow larger ones.
+    for surcharge in (0.0, max((offer.price for offer in problem.offers if offer.price < inf), default=0.0)):
+        found = _packed_set(part, way, surcharge=surcharge)
+        if found is not None and found.cap is None and _serves_all(part, found):
+            return found
+    return None
 
 
 def _able(problem: Problem) -> list[int]:
@@ -165,10 +187,6 @@ def _first(unmet: Sequence[Want], order_of_age: Sequence[int], tasks: int) -> tu
     return tuple((demand, count) for (demand, _), count in zip(unmet, counts, strict=True))
 
 
-def _at(problem: Problem, part: Part) -> int:
-    return next(at for at, offer in enumerate(problem.offers) if offer is part.offer)
-
-
 def _parts(problem: Problem, counts: Mapping[int, int]) -> list[Part]:
     return [Part(problem.offers[at], count) for at, count in counts.items() if count]
 
@@ -176,6 +194,10 @@ def _parts(problem: Problem, counts: Mapping[int, int]) -> list[Part]:
 def _left(problem: Problem, proposal: Proposal) -> list[Want]:
     """What the proposal does not serve."""
     return [(demand, tasks - served) for (demand, tasks), served in zip(problem.unmet, proposal.served, strict=True)]
+
+
+def _serves_all(problem: Problem, proposal: Proposal) -> bool:
+    return proposal.count > 0 and not any(tasks for _, tasks in _left(problem, proposal))
 
 
 def _least_prices(problem: Problem) -> Iterator[tuple[int, float]]:
@@ -203,11 +225,11 @@ def _shares(kind: Kind, taken: Mapping[str, int]) -> Iterator[float]:
     return (amount / left for name, amount in taken.items() if (left := kind.left_of(name)))
 
 
-def _reason(best: Proposal, second: Proposal | None) -> Reason:
-    if second is None or second.price == inf:
+def _reason(best: Proposal, runner_up: tuple[str, float] | None) -> Reason:
+    if runner_up is None:
         return because(Code.LAUNCH_CHEAPEST, price=round(best.price, 4))
-    more = round(second.price - best.price, 4)
-    return because(Code.LAUNCH_CHEAPEST, price=round(best.price, 4), second=second.types, more=more)
+    types, price = runner_up
+    return because(Code.LAUNCH_CHEAPEST, price=round(best.price, 4), second=types, more=round(price - best.price, 4))
 
 
 def _reason_paid(problem: Problem, best: Proposal, second: Proposal | None) -> Reason:
