@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 TODAY = "today"
+AT_ONCE = 1.0
+"""Seconds within which a second Ctrl-C is none."""
 _RULES = ("static", "one-per-job", "karpenter", "cloud-pipeline", "oracle")
 """Those of `simulation.baselines`, which is imported when it is needed."""
 
@@ -220,10 +222,13 @@ class Progress:
 
 
 class Stopper:
-    """Ctrl-C ends the simulation and shows what it had until then; a second one ends the command."""
+    """Ctrl-C ends the simulation and shows what it had until then; a second one ends the command, unless it comes at
+    once: `timeout` sends every signal twice.
+    """
 
     def __init__(self) -> None:
         self.asked = False
+        self._asked_at = 0.0
         self._running: Simulation | None = None
 
     def watch(self, simulation: Simulation) -> None:
@@ -237,9 +242,10 @@ class Stopper:
         signal.signal(signal.SIGINT, self._before)
 
     def _stop(self, *_: object) -> None:
-        if self.asked:
+        if self.asked and time.monotonic() - self._asked_at > AT_ONCE:
             raise KeyboardInterrupt
-        self.asked = True
+        if not self.asked:
+            self.asked, self._asked_at = True, time.monotonic()
         if self._running is not None:
             self._running.stop()
 

@@ -123,7 +123,7 @@ def grid(x_axis: Axis, y_axis: Axis, x_unit: str, y_name: str) -> str:
         parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{duration(y_value)}</text>')
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 20}" text-anchor="middle">{x_value:,.4g}</text>')
     parts.append(f'<text x="{WIDTH - _RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{escape(x_unit)}</text>')
-    parts.append(f'<text x="4" y="12">{escape(y_name)}</text>')
+    parts.append(f'<text x="{_LEFT}" y="12">{escape(y_name)}</text>')
     return "".join(parts)
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from autoscaler.simulation.market import FOREVER, Limit, Market, PriceChange
 from autoscaler.simulation.sweep.dispatch import Spread
-from autoscaler.simulation.sweep.intervals import Interval, interval_of, quantile
+from autoscaler.simulation.sweep.intervals import Interval, interval_of, quantile, ratio_of
 from autoscaler.simulation.sweep.page import sweep_page
 from autoscaler.simulation.sweep.summary import Outcome, Summary, effects_of, front_of, sentences_of, summary_of
 from autoscaler.simulation.sweep.sweep_file import Source
@@ -58,6 +58,25 @@ def test_an_interval_holds_the_mean_of_the_windows_in_19_of_20_cases() -> None:
         assert interval.high is not None
         held += interval.low <= 100 <= interval.high
     assert held / cases == pytest.approx(0.95, abs=0.015)
+
+
+def test_the_interval_of_a_ratio_holds_it_in_19_of_20_cases() -> None:
+    chance, held, cases = random.Random(6), 0, 2_000
+    for _ in range(cases):
+        # Windows that differ by their size, of which each is dearer or cheaper than today by chance: 0.9 on the whole.
+        today = [chance.uniform(50, 150) for _ in range(8)]
+        interval = ratio_of([[(price * chance.gauss(0.9, 0.1), price)] for price in today])
+        assert interval.low is not None
+        assert interval.high is not None
+        held += interval.low <= 0.9 <= interval.high
+    assert held / cases == pytest.approx(0.95, abs=0.02)
+
+
+def test_a_ratio_is_that_of_the_bills() -> None:
+    assert ratio_of([[(20.0, 10.0)], [(900.0, 1_000.0)]]).mean == pytest.approx(920 / 1_010)
+    assert ends_of(ratio_of([[(9.0, 10.0)], [(900.0, 1_000.0)]])) == pytest.approx((0.9, 0.9, 0.9))
+    assert ratio_of([[(0.0, 0.0)]]) == Interval(1.0)
+    assert ratio_of([[(1.0, 2.0)]]) == Interval(0.5)
 
 
 def ends_of(interval: Interval) -> tuple[float, float | None, float | None]:

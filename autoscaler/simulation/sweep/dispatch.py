@@ -71,6 +71,7 @@ def on_processes(count: int) -> Iterator[Workers]:
             security=distributed.Security.temporary(),
             dashboard_address=WEB,
             scheduler_kwargs={"dashboard": False},
+            preload=["autoscaler.simulation.sweep.worker_signals"],
             silence_logs=logging.CRITICAL,
         )
     ) as cluster:

@@ -1,4 +1,4 @@
-"""Confidence intervals of means, by Student's distribution."""
+"""Confidence intervals of means and of ratios of totals, by Student's distribution."""
 
 from __future__ import annotations
 
@@ -25,16 +25,39 @@ class Interval:
 
 
 def interval_of(groups: Sequence[Sequence[float]]) -> Interval:
-    """The interval over groups (windows), of which each has its values (seeds).
+    """The mean over groups (windows), of which each has its values (seeds).
 
     Values of one window are alike, so they do not count as independent: the windows' means do. Only where there is one
     window is the interval that of its seeds, and says nothing about other jobs.
     """
-    values = [statistics.fmean(group) for group in groups] if len(groups) > 1 else list(groups[0])
+    values = _independent(groups)
     mean = statistics.fmean(values)
     if len(values) == 1:
         return Interval(mean)
-    half = quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    return _around(mean, statistics.stdev(values) / math.sqrt(len(values)), len(values))
+
+
+def ratio_of(groups: Sequence[Sequence[tuple[float, float]]]) -> Interval:
+    """The ratio of two totals over groups, by pairs: of a bill, not of a typical window. The interval is that of the
+    ratio estimator (Cochran, Sampling Techniques, 6.4).
+    """
+    mine = _independent([[one for one, _ in group] for group in groups])
+    others = _independent([[other for _, other in group] for group in groups])
+    if not sum(others):
+        return Interval(1.0)
+    ratio, count = sum(mine) / sum(others), len(mine)
+    if count == 1:
+        return Interval(ratio)
+    residuals = math.fsum((one - ratio * other) ** 2 for one, other in zip(mine, others, strict=True))
+    return _around(ratio, math.sqrt(residuals / (count - 1) / count) / statistics.fmean(others), count)
+
+
+def _independent(groups: Sequence[Sequence[float]]) -> list[float]:
+    return [statistics.fmean(group) for group in groups] if len(groups) > 1 else list(groups[0])
+
+
+def _around(mean: float, error: float, count: int) -> Interval:
+    half = quantile(count - 1) * error
     return Interval(mean, mean - half, mean + half)
 
 

@@ -41,7 +41,7 @@ def front_chart(summary: Summary) -> str:
     x = charts.Axis(max(0.0, least), most).rounded
     y = charts.Axis(0.0, max(one.wait.mean for one in outcomes.values())).rounded
     parts = [charts.grid(x, y, "of today's price", "mean wait")]
-    for number, one in outcomes.items():
+    for number, one in sorted(outcomes.items(), key=lambda item: (item[0] in shown, item[0])):
         at = charts.across(x, one.ratio.mean), charts.upwards(y, one.wait.mean)
         if number in shown and one.ratio.low is not None and one.ratio.high is not None:
             ends = charts.across(x, max(x.low, one.ratio.low)), charts.across(x, one.ratio.high)

@@ -19,6 +19,8 @@ from autoscaler.simulation.sweep.windows import Window, market_in
 
 _DECIDING = ("core", "simulation")
 """Packages whose code the result of a run depends on."""
+_NOT_DECIDING = "simulation/sweep"
+"""What prepares and shows runs: all that they get of it is in their key."""
 
 
 class OtherProgram(AutoscalerError):
@@ -70,6 +72,8 @@ def program_digest() -> str:
 def _modules(folder: Traversable, name: str) -> list[tuple[str, bytes]]:
     found = []
     for item in folder.iterdir():
+        if f"{name}/{item.name}" == _NOT_DECIDING:
+            continue
         if item.is_dir():
             found += _modules(item, f"{name}/{item.name}")
         elif item.name.endswith(".py"):

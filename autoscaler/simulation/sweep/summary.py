@@ -1,7 +1,7 @@
 """What the runs of a sweep say: each point beside the settings of today, the Pareto front, the chosen point.
 
-Points are compared run by run: the same window with the same seed. A window that is dear for every point makes none of
-them look dear, and an interval shows how surely a point differs from today.
+Points are compared with today on the same windows and seeds, prices as the ratio of the two bills. So a window that is
+dear for every point makes none of them look dear, and an interval shows how surely a point differs from today.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from autoscaler.simulation.comparison import is_comparable
 from autoscaler.simulation.results import Document
-from autoscaler.simulation.sweep.intervals import Interval, interval_of
+from autoscaler.simulation.sweep.intervals import Interval, interval_of, ratio_of
 from autoscaler.simulation.sweep.points import Point, title_of
 
 Played = Mapping[tuple[int, int, int], Document]
@@ -87,7 +87,7 @@ def _outcome(point: int, played: Played, shared: Mapping[int, Sequence[int]]) ->
     pairs = [[(played[point, window, seed], played[0, window, seed]) for seed in shared[window]] for window in shared]
     return Outcome(
         interval_of([[mine["price"] for mine, _ in group] for group in pairs]),
-        interval_of([[_ratio(mine["price"], today["price"]) for mine, today in group] for group in pairs]),
+        ratio_of([[(mine["price"], today["price"]) for mine, today in group] for group in pairs]),
         interval_of([[_wait(mine) for mine, _ in group] for group in pairs]),
         interval_of([[_wait(mine) - _wait(today) for mine, today in group] for group in pairs]),
         interval_of([[float(mine["launches"]) for mine, _ in group] for group in pairs]).mean,
@@ -96,10 +96,6 @@ def _outcome(point: int, played: Played, shared: Mapping[int, Sequence[int]]) ->
 
 def _wait(document: Document) -> float:
     return float(document["wait_s"]["mean"])
-
-
-def _ratio(price: float, today: float) -> float:
-    return price / today if today else 1.0
 
 
 def front_of(outcomes: Mapping[int, Outcome]) -> list[int]:

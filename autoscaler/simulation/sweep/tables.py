@@ -35,23 +35,23 @@ def front_table(summary: Summary) -> tuple[tuple[str, ...], list[list[str]]]:
     for number in dict.fromkeys((0, *summary.front)):
         outcome, point = summary.chosen_on[number], summary.points[number]
         mark = "today" if not number else "chosen" if number == summary.chosen else ""
-        row = [mark, *(point.get(name, "") for name in names), *_figures(outcome)]
+        row = [mark, *(point.get(name, "") for name in names)]
+        row += _beside_today(outcome) if number else ["1", duration(outcome.wait.mean), ""]
         if judged:
             there = summary.judged_on.get(number)
-            row += ["", ""] if there is None else [share(there.ratio), seconds(there.wait_change)]
+            row += ["", ""] if there is None or not number else [share(there.ratio), seconds(there.wait_change)]
         rows.append(row)
     return columns, rows
 
 
-def _figures(outcome: Outcome) -> list[str]:
+def _beside_today(outcome: Outcome) -> list[str]:
     return [share(outcome.ratio), duration(outcome.wait.mean), seconds(outcome.wait_change)]
 
 
 def front_notes(summary: Summary) -> list[str]:
     """How to read the table."""
     return [
-        "No other point is both cheaper and quicker than these. In parentheses: where the mean of other windows like "
-        "these lies with a confidence of 95 %.",
+        "No other point is both cheaper and quicker than these. In parentheses: 95 % intervals for windows like these.",
         *(["Judged: the same on jobs that points were not chosen on."] if summary.judged_on else []),
     ]
 
