@@ -142,8 +142,8 @@ class TrialTable(Table):
     """The tables above."""
 
     @classmethod
-    def open(cls, path: Path) -> TrialTable:
-        """Open or make the file. Raises StateNotKept, SettingsError."""
+    def open(cls, path: Path | None) -> TrialTable:
+        """Open or make the file; None: in memory. Raises StateNotKept, SettingsError."""
         return cls(Database.open(path, (TABLES,)))
 
     def __init__(self, database: Database) -> None:

@@ -1,0 +1,426 @@
+"""A trial watches a simulated cell of which the truth is known: what it records and reports is compared with that."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import main
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobCategory, JobRequest, QueueInstance
+from autoscaler.core.model.fleet import Fleet
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Policy
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.pass_listener import FailedPass, Pass
+from autoscaler.engine.trial_keeper import TrialKeeper
+from autoscaler.providers.catalog import load_catalog
+from autoscaler.simulation.accounting import AccountingOptions
+from autoscaler.simulation.cell import CellConfiguration, HostChange
+from autoscaler.simulation.hosts import Run
+from autoscaler.simulation.run import Simulation
+from autoscaler.simulation.watched import UNBOUNDED, Scenario, Watched, read_watched
+from autoscaler.simulation.workload import WorkloadJob
+from autoscaler.store.trial import RunSeen, TrialTable, WaitingSeen
+from tests.cell_files import cell_files
+from tests.simulation.playing import a_policy, a_simulation, a_workload, buckets, jobs_of, numbered
+from tests.simulation.test_workloads import a_line
+
+SETTINGS = {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large", "CP_CAP_AUTOSCALE_HYBRID": "true"}
+BUCKETS = tuple(buckets())
+EVERY = 30.0
+"""Seconds between two passes of the trial."""
+EVERYTHING = Scenario("all", UNBOUNDED)
+
+
+def a_pass(cluster: Cluster, now: float, policy: Policy, *, decides: bool = True) -> Pass:
+    snapshot = Snapshot(cluster, Fleet((), BUCKETS), Overrides(), Memory(), policy, now)
+    return Pass(cast("Any", SimpleNamespace(snapshot=snapshot)), plan(snapshot), snapshot, cast("Any", None))
+
+
+class Reality(Simulation):
+    """A cell with hosts of its own, on which a trial looks now and then, and nobody acts."""
+
+    keeper: TrialKeeper
+    policy: Policy
+    lines: Sequence[str] = ()
+
+    def decide(self, run: Simulation) -> float | None:
+        self.keeper.passed(a_pass(self.engine.cluster(), self.cloud.epoch + self.now, self.policy, decides=False))
+        return None if self.over else self.now + EVERY
+
+    def _end(self, run: Run) -> None:
+        times = (round(self.cloud.epoch + at) for at in (run.job.submitted, run.started, self.now))
+        host, pe = run.shares[0][0].name, run.job.pe or "NONE"
+        self.lines = [
+            *self.lines,
+            a_line(run.job.number, *times, host=host, slots=run.job.slots, pe=pe, owner=run.job.owner),
+        ]
+        super()._end(run)
+
+
+def small_jobs(count: int, largest: int) -> list[WorkloadJob]:
+    """Of six hours; what two hosts could never run is left out."""
+    return numbered([job for job in a_workload(count, largest_host=largest) if job.slots <= largest])
+
+
+def watch(table: TrialTable, jobs: Any, *hosts: HostChange, lasts: float = 1e9, epoch: float | None = None) -> Reality:
+    """Let a trial watch these jobs on these hosts to their end."""
+    policy = Invocation(SETTINGS).settings.policy(master="master")
+    made = a_simulation(jobs, policy, cell=CellConfiguration(host_changes=hosts))
+    reality = Reality(made.workload, made.cell, made.cloud, cast("Any", None))
+    reality.cloud.epoch = reality.engine.epoch = reality.cloud.epoch if epoch is None else epoch
+    reality.decider, reality.policy = reality, policy
+    began = reality.cloud.epoch
+    table.begin(began, began + lasts)
+    reality.keeper = TrialKeeper(table, "main.q", began + lasts, reality.stop)
+    reality.run()
+    return reality
+
+
+@pytest.fixture
+def table() -> Iterator[TrialTable]:
+    made = TrialTable.open(None)
+    yield made
+    made.close()
+
+
+def read(table: TrialTable, folder: Path, lines: Sequence[str] = ()) -> Watched:
+    file = folder / "accounting"
+    if lines:
+        file.write_text("\n".join(lines) + "\n")
+    return read_watched(table, file, "main.q")
+
+
+TWO_HOSTS = (HostChange(0.0, "n1", 4), HostChange(0.0, "n2", 8))
+
+
+def truth(reality: Reality) -> float:
+    return sum(reality.measures.waits) / len(reality.measures.waits)
+
+
+@pytest.mark.parametrize(("accounts", "off"), ((True, 1.0), (False, EVERY)), ids=("with accounting", "without"))
+def test_waits_are_those_that_happened(table: TrialTable, tmp_path: Path, accounts: bool, off: float) -> None:
+    reality = watch(table, small_jobs(80, 4), *TWO_HOSTS)
+    watched = read(table, tmp_path, reality.lines if accounts else ())
+    happened = watched.happened
+    assert happened["mean_wait_s"] == pytest.approx(truth(reality), abs=off)
+    assert truth(reality) > 60, "they waited at all"
+    assert happened["busy_core_hours"] == pytest.approx(reality.measures.busy_core_seconds / 3600, rel=0.02)
+    assert (happened["waiting_at_end"], happened["hosts"]) == (0, 2)
+    assert bool(watched.unread) is not accounts
+
+
+@pytest.mark.parametrize("accounts", (True, False), ids=("with accounting", "without"))
+def test_the_hosts_as_they_were_simulate_to_what_happened(table: TrialTable, tmp_path: Path, accounts: bool) -> None:
+    closed = (*TWO_HOSTS, HostChange(7200.0, "n2", 0), HostChange(10800.0, "n2", 8), HostChange(14400.0, "n1", 6))
+    reality = watch(table, small_jobs(80, 4), *closed)
+    watched = read(table, tmp_path, reality.lines if accounts else ())
+    again = a_simulation(
+        watched.workload(AccountingOptions(UNBOUNDED), EVERYTHING),
+        a_policy(),
+        cell=CellConfiguration(host_changes=watched.host_changes()),
+        decider=cast("Any", SimpleNamespace(decide=lambda _: None)),
+    )
+    again.run()
+    assert sum(again.measures.waits) / len(again.measures.waits) == pytest.approx(truth(reality), rel=0.05, abs=EVERY)
+    assert [(change.name, change.slots) for change in watched.host_changes()] == [
+        (change.name, change.slots) for change in closed
+    ]
+
+
+def test_hosts_cost_what_the_cheapest_offer_of_their_size_does(table: TrialTable, tmp_path: Path) -> None:
+    watch(table, jobs_of(20, seconds=1800.0), HostChange(0.0, "n1", 4), HostChange(0.0, "n2", 16))
+    watched = read(table, tmp_path)
+    offers = [each for each in load_catalog().offers.values() if each.on_demand is not None]
+    cheapest = sum(
+        min(each.on_demand for each in offers if each.on_demand and each.type.vcpus >= cores) for cores in (4, 16)
+    )
+    hours = (watched.until - watched.since) / 3600
+    assert watched.price(load_catalog().buckets(), None) == pytest.approx(cheapest * hours)
+    assert watched.price(load_catalog().buckets(), 0.05) == pytest.approx(20 * 0.05 * hours)
+
+
+def test_what_no_catalogue_has_in_that_size_has_no_price(table: TrialTable, tmp_path: Path) -> None:
+    watch(table, jobs_of(4, seconds=600.0), HostChange(0.0, "n1", 5000))
+    assert read(table, tmp_path).price(load_catalog().buckets(), None) is None
+
+
+def test_jobs_that_nothing_could_hold_are_left_out_and_counted(table: TrialTable, tmp_path: Path) -> None:
+    jobs = [WorkloadJob(1, 0.0, 600.0, 6, "local"), WorkloadJob(2, 1.0, 600.0, 2, "local")]
+    watch(table, jobs, *TWO_HOSTS)
+    workload = read(table, tmp_path).workload(AccountingOptions(UNBOUNDED), Scenario("small workers", 4))
+    assert [job.slots for job in workload] == [2]
+    assert "small workers: left out, since nothing there is large enough: 1 task." in workload.assumptions
+
+
+def test_the_trial_ends_when_its_time_is_over(table: TrialTable, tmp_path: Path) -> None:
+    reality = watch(table, jobs_of(40, seconds=3600.0), HostChange(0.0, "n1", 4), lasts=5000.0)
+    watched = read(table, tmp_path)
+    assert not reality.over
+    assert watched.until - watched.since == pytest.approx(5000.0, abs=2 * EVERY)
+    happened = watched.happened
+    assert (happened["running_at_end"], happened["waiting_at_end"]) == (4, 32)
+    workload = list(watched.workload(AccountingOptions(UNBOUNDED), EVERYTHING))
+    assert sum(job.tasks for job in workload) == 40
+    assert sum(job.is_counted for job in workload) == 8
+    # The first four ran for an hour: that is the estimate of all others.
+    assert {round(job.seconds / 60) for job in workload} == {60}
+
+
+# -- what single passes show -------------------------------------------------------------------------------------------
+
+
+def a_cluster(
+    *running: HostJob, waiting: Sequence[JobCategory] = (), states: str = "", queue: str = "main.q"
+) -> Cluster:
+    used = sum(job.slots for job in running)
+    host = ExecutionHost(
+        "n1", (QueueInstance(queue, "n1", 4, used, 0, states, running),), load={"num_proc": "4.000000"}
+    )
+    return Cluster((host,), tuple(waiting), {}, {}, {})
+
+
+def waits(job: int, submitted: float, state: str = "qw", **ask: Any) -> JobCategory:
+    return JobCategory(JobRequest(state, owner="ann", **ask), (job,), ("",), (submitted,), 1)
+
+
+def passes(table: TrialTable, *clusters: tuple[float, Cluster]) -> TrialKeeper:
+    if table.times is None:
+        table.begin(1000.0, 9000.0)
+    keeper = TrialKeeper(table, "main.q", 9000.0, lambda: None)
+    for now, cluster in clusters:
+        keeper.passed(a_pass(cluster, now, a_policy()))
+    return keeper
+
+
+def test_a_job_ends_between_the_two_passes_around_its_end(table: TrialTable) -> None:
+    passes(
+        table, (1000.0, a_cluster()), (1010.0, a_cluster(HostJob(7, "", "r", 2, started=1004.0))), (1020.0, a_cluster())
+    )
+    (run,) = table.runs()
+    assert (run.job, run.slots, run.started, run.ended) == (7, 2, 1004.0, 1015.0)
+
+
+def test_time_on_hold_is_no_wait(table: TrialTable, tmp_path: Path) -> None:
+    passes(
+        table,
+        (1000.0, a_cluster(waiting=[waits(7, 990.0, "hqw")])),
+        (1300.0, a_cluster(waiting=[waits(7, 990.0, "hqw")])),
+        (1310.0, a_cluster(waiting=[waits(7, 990.0)])),
+        (1320.0, a_cluster(HostJob(7, "", "r", 1, started=1315.0))),
+        (1400.0, a_cluster()),
+    )
+    assert read(table, tmp_path).happened["mean_wait_s"] == pytest.approx(15.0)
+
+
+def test_a_job_on_hold_at_the_end_is_no_load(table: TrialTable, tmp_path: Path) -> None:
+    passes(table, (1000.0, a_cluster(waiting=[waits(7, 990.0, "hqw"), waits(8, 990.0)])))
+    assert [job.job for job, _ in read(table, tmp_path).waiting] == [8]
+
+
+def test_slots_of_a_job_on_several_instances_are_added(table: TrialTable) -> None:
+    job = HostJob(7, "", "r", 2, started=1004.0)
+    hosts = tuple(ExecutionHost(name, (QueueInstance("main.q", name, 4, 2, 0, "", (job,)),)) for name in ("n1", "n2"))
+    passes(table, (1010.0, Cluster(hosts, (), {}, {}, {})))
+    assert [(run.job, run.slots) for run in table.runs()] == [(7, 4)]
+
+
+def test_a_job_in_transfer_is_one_start_and_a_rescheduled_one_is_two(table: TrialTable) -> None:
+    passes(
+        table,
+        (1000.0, a_cluster(HostJob(7, "", "t", 1))),
+        (1010.0, a_cluster(HostJob(7, "", "r", 1, started=999.0))),
+        (1020.0, a_cluster(HostJob(7, "", "Rr", 1, started=1015.0))),
+    )
+    assert [(run.started, run.ended) for run in table.runs()] == [(1000.0, 1015.0), (1015.0, None)]
+
+
+def test_a_disabled_host_has_no_slots_meanwhile(table: TrialTable) -> None:
+    passes(
+        table,
+        (1000.0, a_cluster()),
+        (1010.0, a_cluster(states="d")),
+        (1020.0, a_cluster(states="d")),
+        (1030.0, a_cluster()),
+    )
+    assert [(host.at, host.slots, host.cores) for host in table.hosts()] == [
+        (1000.0, 4, 4), (1010.0, 0, 4), (1030.0, 4, 4)
+    ]  # fmt: skip
+
+
+def test_a_host_that_is_gone_has_no_slots(table: TrialTable) -> None:
+    passes(table, (1000.0, a_cluster()), (1010.0, Cluster((), (), {}, {}, {})))
+    assert [(host.at, host.slots) for host in table.hosts()] == [(1000.0, 4), (1010.0, 0)]
+
+
+def test_only_the_queue_of_the_settings_counts_where_the_cell_has_it(table: TrialTable) -> None:
+    job = HostJob(7, "", "r", 1, started=999.0)
+    both = ExecutionHost(
+        "n1", (QueueInstance("main.q", "n1", 4, 0, 0), QueueInstance("other.q", "n1", 64, 1, 0, "", (job,)))
+    )
+    elsewhere = waits(8, 990.0, queues=("other.q",))
+    passes(table, (1000.0, Cluster((both,), (elsewhere, waits(9, 990.0)), {}, {}, {})))
+    assert ([host.slots for host in table.hosts()], table.runs()) == ([4], [])
+    assert [job.job for job in table.waiting()] == [9]
+
+
+def test_in_a_cell_without_that_queue_all_count(table: TrialTable) -> None:
+    passes(table, (1000.0, a_cluster(HostJob(7, "", "r", 1, started=999.0), queue="all.q")))
+    assert ([host.slots for host in table.hosts()], [run.queue for run in table.runs()]) == ([4], ["all.q"])
+
+
+def test_another_process_goes_on_where_the_first_was_killed(table: TrialTable, tmp_path: Path) -> None:
+    stays = HostJob(7, "", "r", 1, started=1001.0)
+    passes(table, (1000.0, a_cluster()), (1010.0, a_cluster(stays, HostJob(8, "", "r", 1, started=1002.0))))
+    keeper = passes(table, (2010.0, a_cluster(stays)), (2020.0, a_cluster()))
+    assert table.periods() == [(1000.0, 1010.0), (2010.0, 2020.0)]
+    assert {run.job: run.ended for run in table.runs()} == {7: 2015.0, 8: 1510.0}
+    assert keeper.jobs_seen == {7, 8}
+    watched = read(table, tmp_path)
+    assert watched.unwatched == 1000.0
+    assert any(
+        "Nobody watched for 17 min" in each for each in watched.workload(AccountingOptions(1), EVERYTHING).assumptions
+    )
+
+
+def test_after_an_outage_a_new_period_begins(table: TrialTable) -> None:
+    keeper = passes(table, (1000.0, a_cluster()), (1010.0, a_cluster()))
+    keeper.failed(FailedPass(RuntimeError(), 1020.0, "no answer"))
+    keeper.passed(a_pass(a_cluster(), 1400.0, a_policy()))
+    assert table.periods() == [(1000.0, 1010.0), (1400.0, 1400.0)]
+
+
+def test_the_time_is_over_also_while_nothing_can_be_observed(table: TrialTable) -> None:
+    ended: list[str] = []
+    table.begin(1000.0, 2000.0)
+    keeper = TrialKeeper(table, "main.q", 2000.0, lambda: ended.append("over"))
+    keeper.failed(FailedPass(RuntimeError(), 1999.0, "no answer"))
+    keeper.failed(FailedPass(RuntimeError(), 2000.0, "no answer"))
+    assert ended == ["over"]
+
+
+def test_why_jobs_waited_is_told_once_with_their_number(table: TrialTable) -> None:
+    large = [waits(number, 990.0, slots_min=400, slots_max=400, pe="local") for number in (7, 8)]
+    cluster = replace(a_cluster(waiting=[*large, waits(9, 990.0)]), pes=CellConfiguration().pes)
+    passes(table, (1000.0, cluster), (1010.0, cluster), (1100.0, cluster))
+    causes = {cause.code: cause.jobs for cause in table.causes()}
+    assert causes.get("TOO_LARGE_FOR_ONE_HOST") == 2
+    assert not causes.keys() & {"DEMAND", "NOT_EXPIRED", "BATCH_DELAY"}
+
+
+def test_a_trial_begun_anew_forgets_the_former_one(table: TrialTable) -> None:
+    passes(table, (1000.0, a_cluster(HostJob(7, "", "r", 1, started=999.0), waiting=[waits(8, 990.0)])))
+    table.begin(5000.0, 6000.0)
+    assert (table.runs(), table.waiting(), table.hosts(), table.periods()) == ([], [], [], [])
+
+
+def test_what_is_written_is_read_again(table: TrialTable) -> None:
+    run = RunSeen(7, "3", 5.0, "ann", 2, "mpi", (("h_rt", "60"),), "main.q", "n1")
+    job = WaitingSeen(7, 4.0, 9, 4.5, "ann", "red", 2, "mpi", (("h_rt", "60"),))
+    table.add_runs([run])
+    table.note_waiting([job])
+    assert (table.runs(), table.waiting()) == ([run], [job])
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Sequence[str]]:
+    """A trial of six hours on two hosts that were too small, which ended an hour ago; and the lines of accounting."""
+    file = tmp_path_factory.mktemp("seen") / "cell.trial"
+    table = TrialTable.open(file)
+    hosts = (HostChange(0.0, "n1", 4), HostChange(0.0, "n2", 4))
+    with table.transaction():  # one for all passes: each would wait for the disk
+        reality = watch(table, small_jobs(50, 4), *hosts, epoch=round(time.time()) - 90_000.0)
+    table.end_at(table.periods()[-1][1])
+    table.close()
+    return file, reality.lines
+
+
+@pytest.fixture
+def cell(seen: tuple[Path, Sequence[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invocation:
+    """The cell of that trial."""
+    values = cell_files(tmp_path / "sge") | SETTINGS | {"CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE": "8"}
+    values |= {"CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"), "CP_CAP_AUTOSCALE_CONFIG": ""}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    invocation = Invocation(values)
+    file, lines = seen
+    invocation.state_directory.mkdir()
+    shutil.copy(file, invocation.store_file.with_suffix(".trial"))
+    (invocation.common / "accounting").write_text("\n".join(lines) + "\n")
+    return invocation
+
+
+def test_the_report_says_what_happened_and_what_would_have(
+    cell: Invocation, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "trial.html"
+    assert main(["trial", "--page", str(page)]) == 0
+    out, err = capsys.readouterr()
+    assert "--anew begins another one" in err
+    assert re.search(
+        r"In \S+, \d\d tasks started on 2 hosts of yours, and waited \S+ on average. These hosts cost \d", out
+    )
+    assert re.search(
+        r"Beside your hosts, \d+ workers would have been launched and \d+ removed, for \d+\.\d\d USD, and", out
+    )
+    assert re.search(r"In place of your hosts, \d+ workers would have been launched", out)
+    assert re.search(r"CP_CAP_AUTOSCALE_IDLE_TIMEOUT +30s +2m +\+\d+\.\d%", out)
+    text = page.read_text()
+    for said in ("<h1>Trial</h1>", "Backtest: your hosts as they were", "Which settings matter", "Beside your hosts"):
+        assert said in text
+    assert not re.search(r"<script|<link|src=|href=|url\(", text)
+
+
+def test_the_report_in_json(cell: Invocation, capsys: pytest.CaptureFixture[str]) -> None:
+    smaller = "CP_CAP_AUTOSCALE_WORKERS=1"
+    assert main(["trial", "--report", "--json", "--compare", smaller]) == 0
+    document = json.loads(capsys.readouterr().out)
+    hosts, beside, alone, compared = document["policies"]
+    assert [each["policy"] for each in document["policies"]] == [
+        "your hosts", "your hosts and workers", "workers alone", smaller
+    ]  # fmt: skip
+    assert document["error"]["mean"] < 0.05
+    assert (
+        beside["wait_s"]["mean"]
+        < hosts["wait_s"]["mean"]
+        == pytest.approx(document["happened"]["mean_wait_s"], rel=0.05)
+    )
+    assert hosts["price"] == pytest.approx(document["happened"]["price"])
+    assert beside["price"] == pytest.approx(hosts["price"] + beside["workers_price"])
+    assert alone["price"] == alone["workers_price"] > 0
+    assert compared["launches"] < beside["launches"]
+    assert {each["setting"] for each in document["settings"]} >= {
+        "CP_CAP_AUTOSCALE_WORKERS",
+        "CP_CAP_AUTOSCALE_IDLE_TIMEOUT",
+    }
+
+
+def test_a_wrong_name_is_told_before_it_watches(cell: Invocation, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trial", "--anew", "--compare", "nosuch"]) == 2
+    assert "no such rule" in capsys.readouterr().err
+    assert main(["trial", "--report", "--json"]) == 0, "nothing was forgotten"
+
+
+def test_without_a_trial_there_is_nothing_to_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (cell_files(tmp_path / "sge") | SETTINGS).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_WORKDIR", str(tmp_path / "state"))
+    assert main(["trial", "--report"]) == 2
+    assert "no trial has seen this cell yet" in capsys.readouterr().err
