@@ -351,7 +351,7 @@ class _Teller(PassListener):
         self._told = now
         keeper = self._keeper
         text = (
-            f"{count(len(keeper.jobs_seen), 'job')} seen, {count(keeper.wait_now, 'task')} wait, "
+            f"{count(len(keeper.jobs_seen), 'job')} seen, {count(keeper.wait_now, 'task')} waiting, "
             f"{count(keeper.hosts_now, 'host')}; {words(max(0.0, self._ends - now))} left"
         )
         if self._line:

@@ -69,10 +69,15 @@ class TrialReport:
 
     def _happened(self) -> Iterator[str]:
         seen, watched = self.watched.happened, self.watched
+        lasted = f"In {words(watched.until - watched.since)}"
+        if not seen["hosts"]:
+            left = count(seen["waiting_at_end"], "task")
+            yield f"{lasted}, there was no host of yours, and {left} waited at the end."
+            return
         wait = "" if seen["mean_wait_s"] is None else f", and waited {words(seen['mean_wait_s'])} on average"
         yield (
-            f"In {words(watched.until - watched.since)}, {count(seen['tasks'], 'task')} started on "
-            f"{count(seen['hosts'], 'host')} of yours{wait}. {self._worth()}"
+            f"{lasted}, {count(seen['tasks'], 'task')} started on {count(seen['hosts'], 'host')} of yours{wait}. "
+            f"{self._worth()}"
         )
 
     def _worth(self) -> str:
@@ -88,10 +93,11 @@ class TrialReport:
         if not found["launches"]:
             yield f"{where} nothing would have been launched."
             return
-        waited = f"a task would have waited {words(found['wait_s']['mean'])} on average"
+        wait = found["wait_s"]
+        waited = f", and a task would have waited {words(wait['mean'])} on average{self._instead()}"
         yield (
             f"{where}, {count(found['launches'], 'worker')} would have been launched and {found['removals']} removed, "
-            f"for {self._money(found['workers_price'])}, and {waited}{self._instead()}."
+            f"for {self._money(found['workers_price'])}{waited if wait['tasks'] else ''}."
         )
 
     def _instead(self) -> str:
@@ -114,7 +120,8 @@ class TrialReport:
 
     def blocks(self) -> Iterator[Block]:
         """What stands beside the comparison of the scenarios."""
-        yield self._backtest()
+        if self.watched.happened["tasks"] and self.named(HOSTS) is not None:
+            yield self._backtest()
         if self.moves is not None and (rows := list(self._moves())):
             told = self.told
             title = "" if told is None else f"What would have been done: {told['policy']}"
@@ -164,7 +171,7 @@ class TrialReport:
 
     def _settings(self) -> Iterator[Block]:
         base = self.told
-        if base is None or not self.changed:
+        if base is None or not self.changed or not base["launches"]:
             return
         rows, same = [], []
         for each in sorted(self.changed, key=lambda each: -abs(_share(base, each.document))):

@@ -92,8 +92,13 @@ class Watched:
         for job, seconds in self.waiting:
             submitted = max(job.submitted, job.held_at or 0.0, self.since)
             end = _as_end(job, submitted, submitted + seconds)
-            made = replace(job_of(1, end, self.since, options), tasks=job.tasks, is_counted=False)
+            made = replace(job_of(1, end, self.since, options), tasks=job.tasks, is_counted=not self._any_started)
             yield submitted, float("inf"), made
+
+    @property
+    def _any_started(self) -> bool:
+        """Whether there are waits that happened, to compare with: what still waited at the end has none."""
+        return bool(self.happened["tasks"])
 
     def _said(self, options: AccountingOptions) -> Iterator[str]:
         kept = ", ".join(options.requests) or "none"
@@ -106,8 +111,8 @@ class Watched:
             yield f"Still running at the end: {count(running, 'task')}, with an estimate of how long they run in all."
         if waiting := sum(job.tasks for job, _ in self.waiting):
             yield (
-                f"Not started at the end: {count(waiting, 'task')}. They are part of the load, with an estimate of how "
-                "long they run, and not of the waits."
+                f"Not started at the end: {count(waiting, 'task')}, in the load with an estimate of how long they run"
+                + (", and not of the waits." if self._any_started else ".")
             )
         if unseen := sum(task.never_waited for task in self.tasks):
             yield f"Never seen waiting: {count(unseen, 'task')} that started between two passes, and waited 0 s."
