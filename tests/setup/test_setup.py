@@ -267,6 +267,22 @@ def found_by_its_daemon(machine: Machine) -> dict[str, str]:
     return {}
 
 
+def a_daemon(machine: Machine, numbers: str) -> None:
+    """A running qmaster, with its numbers from here inwards as Linux shows them (proc(5), NSpid)."""
+    (machine.root / "proc/77").mkdir()
+    (machine.root / "proc/77/comm").write_text("sge_qmaster\n")
+    (machine.root / "proc/77/status").write_text(f"Name:\tsge_qmaster\nNSpid:\t{numbers}\nNSsid:\t{numbers}\n")
+
+
+@pytest.mark.parametrize(("numbers", "here"), (("77", True), ("77\t5", False)), ids=("here", "in a container"))
+def test_the_daemon_of_a_container_is_not_this_machines(machine: Machine, numbers: str, here: bool) -> None:
+    machine.remove(*GRID_ENGINE)
+    a_daemon(machine, numbers)
+    machine.add("apt-get")
+    assert ("found a Grid Engine here" in machine.set_up().stderr) is here
+    assert bool(machine.calls("apt-get")) is not here
+
+
 EXISTING = pytest.mark.parametrize("existing", (found_by_its_variable, found_by_its_cell, found_by_its_daemon))
 
 
