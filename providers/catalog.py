@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType, cloud_by_name
 from autoscaler.errors import SettingsError, suggestion
 from autoscaler.outside_files import read_text, read_toml
 
@@ -113,7 +113,7 @@ def family_of(name: str, cloud: str | None = None) -> str:
     Azure: the name without tier, underscores and first number (`Standard_D2s_v3` → Dsv3); without an underscore it is
     its own family. `cloud` is AWS, AZURE or GCP in any case; None: it follows from the form of the name.
     """
-    match (cloud or _cloud_by_shape(name)).lower():
+    match (cloud or cloud_by_name(name)).lower():
         case "aws":
             return name.partition(".")[0]
         case "azure":
@@ -122,14 +122,6 @@ def family_of(name: str, cloud: str | None = None) -> str:
             return _gcp_family(name)
         case _:
             return name
-
-
-def _cloud_by_shape(name: str) -> str:
-    if "." in name:
-        return "aws"
-    if "_" in name:
-        return "azure"
-    return "gcp" if "-" in name else ""
 
 
 _AZURE_TIERS = frozenset({"Standard", "Basic"})

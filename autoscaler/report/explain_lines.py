@@ -14,6 +14,7 @@ from autoscaler.report.reasons.remedies import remedy_for
 from autoscaler.report.requests import cap_lines
 from autoscaler.report.rules import rule_lines
 from autoscaler.report.run_time_estimate import estimate_lines
+from autoscaler.report.waiting_cause import THAT_FIT
 from autoscaler.report.wording import count, duration, instant_of, shown
 
 _LETTERS = {
@@ -237,10 +238,11 @@ def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str
 
 
 def _bare_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:
-    """The same without remedies."""
+    """The same without remedies, also those that are links: the lines of the cause tell them."""
     yield _own_line(reason, indent)
     for link in reason["trail"]:
-        yield from _bare_lines(link, indent + "  ")
+        if link["code"] not in THAT_FIT:
+            yield from _bare_lines(link, indent + "  ")
 
 
 def _own_line(reason: Mapping[str, Any], indent: str) -> str:

@@ -24,6 +24,12 @@ _OF_JOBS = MappingProxyType(
 """Sentences of causes that speak of launches elsewhere."""
 
 
+REQUESTS_THAT_FIT = frozenset({Code.WOULD_FIT_WITH_REQUEST, Code.WOULD_FIT_WITH_SETTING})
+SETTINGS_THAT_FIT = frozenset({Code.WOULD_FIT_WITH_SETTING, Code.SETTING_NEEDED_TOO})
+THAT_FIT = REQUESTS_THAT_FIT | SETTINGS_THAT_FIT
+"""Links that say with what the job would fit: they are remedies."""
+
+
 @dataclass(frozen=True, slots=True)
 class WaitingCause:
     """The innermost cause for which a job waits."""
@@ -68,15 +74,13 @@ def cause_part(reason: Reason) -> dict[str, Any]:
 
 def _request_that_fits(reason: Reason) -> str:
     """`Request …`, with which an allowed worker could run it; '': there is none."""
-    codes = (Code.WOULD_FIT_WITH_REQUEST, Code.WOULD_FIT_WITH_SETTING)
-    requests = (dict(link.facts).get("request") for link in reason.trail if link.code in codes)
+    requests = (dict(link.facts).get("request") for link in reason.trail if link.code in REQUESTS_THAT_FIT)
     return next((f"Request `{request}`." for request in requests if request), "")
 
 
 def _settings_that_fit(reason: Reason) -> str:
     """`Set … to …`, with which a worker could run it; '': there are none."""
-    codes = (Code.WOULD_FIT_WITH_SETTING, Code.SETTING_NEEDED_TOO)
-    links = [link for link in reason.trail if link.code in codes]
+    links = [link for link in reason.trail if link.code in SETTINGS_THAT_FIT]
     said = " ".join(text(link.only({"limit_setting", "to"})) for link in links)
     return f"{said[:1].upper()}{said[1:]}." if said else ""
 

@@ -14,7 +14,7 @@ import pytest
 from autoscaler.core.events.known import KnownEvents
 from autoscaler.core.events.projects import Projects
 from autoscaler.core.events.waiting import countings
-from autoscaler.core.model.fleet import BucketKey
+from autoscaler.core.model.fleet import BucketKey, InstanceType
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.notifications.causes import NotificationContext, Observed, _limited
@@ -39,6 +39,7 @@ from tests.cases.whole import whole
 from tests.core.building import (
     NOW,
     X4LARGE,
+    XLARGE,
     a_bucket,
     a_job,
     a_snapshot,
@@ -169,6 +170,16 @@ def test_a_request_that_would_fit_is_told_to_the_owner_and_a_setting_to_administ
     assert found.owner_remedy.startswith("Request `-pe mpi 20`. ")
     assert found.remedy.startswith("Set CP_CAP_AUTOSCALE_WORKERS to 32 and CP_CAP_AUTOSCALE_MAX_CORES to 64 as well. ")
     assert "CP_CAP" not in found.owner_remedy
+
+
+@pytest.mark.parametrize("other", ("Standard_F4s_v2", "n1-standard-4"))
+def test_a_type_of_another_cloud_is_no_remedy_and_a_remedy_is_told_once(other: str) -> None:
+    cheaper = a_bucket(InstanceType(other, "other", 4, 16 << 30), price=0.01)
+    snapshot = a_snapshot(a_job(1, slots=4, waited=OLD), a_bucket(), cheaper, a_bucket(XLARGE))
+    explained = explain_job(snapshot, plan(snapshot), 1)
+    assert explained is not None
+    told = "\n".join(job_lines(explained))
+    assert re.findall(r"[Ss]et CP_CAP_AUTOSCALE_INSTANCE_TYPE to (\S+?)\.? ", told) == ["m5.xlarge"], told
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ could be allowed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoscaler.core.limits.limits import most_ever
 from autoscaler.core.model.cluster import Complex
-from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, cloud_by_name
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import host_values_of
@@ -88,10 +88,18 @@ def range_of(
         kinds=_by_size(usable),
         barred=_by_size(kind for kind in kinds if kind not in usable),
         others=tuple(
-            _kind(bucket, None, array, complexes) for bucket in _available(found) if bucket.type.name not in allowed
+            _kind(bucket, None, array, complexes)
+            for bucket in _available(found)
+            if bucket.type.name not in allowed and _of_one_cloud(bucket, allowed)
         ),
         families=families,
     )
+
+
+def _of_one_cloud(bucket: Bucket, allowed: Collection[str]) -> bool:
+    """Whether its type may be of the same cloud as the allowed ones: `local` lists the types of several."""
+    clouds = {cloud for name in allowed if (cloud := cloud_by_name(name))}
+    return not clouds or cloud_by_name(bucket.type.name) in ("", *clouds)
 
 
 def _available(found: Mapping[str, tuple[Bucket, Reason | None]]) -> list[Bucket]:
