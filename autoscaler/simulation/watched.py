@@ -199,7 +199,7 @@ class Watched:
             "p95_wait_s": quantile(waits, 0.95) if waits else None,
             "waiting_at_end": sum(job.tasks for job, _ in self.waiting),
             "running_at_end": sum(task.runs for task in self.tasks),
-            "hosts": len({host.name for host in self.hosts}),
+            "hosts": len({host.name for host in self.hosts if host.slots}),
             "host_hours": sum(hours for _, hours in self.host_hours()),
             "busy_core_hours": busy / HOUR,
         }

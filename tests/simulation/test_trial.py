@@ -265,6 +265,16 @@ def test_a_host_that_is_gone_has_no_slots(table: TrialTable) -> None:
     assert [(host.at, host.slots) for host in table.hosts()] == [(1000.0, 4), (1010.0, 0)]
 
 
+def test_a_host_that_never_had_a_slot_is_none(table: TrialTable, tmp_path: Path) -> None:
+    master = ExecutionHost("master", (QueueInstance("main.q", "master", 0, 0, 0),))
+    passes(
+        table,
+        (1000.0, Cluster((master,), (waits(7, 990.0),), {}, {}, {})),
+        (1010.0, Cluster((master,), (), {}, {}, {})),
+    )
+    assert read(table, tmp_path).happened["hosts"] == 0
+
+
 def test_only_the_queue_of_the_settings_counts_where_the_cell_has_it(table: TrialTable) -> None:
     job = HostJob(7, "", "r", 1, started=999.0)
     both = ExecutionHost(
