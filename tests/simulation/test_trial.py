@@ -7,10 +7,10 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -49,16 +49,39 @@ def a_pass(cluster: Cluster, now: float, policy: Policy, *, decides: bool = True
     return Pass(cast("Any", SimpleNamespace(snapshot=snapshot)), plan(snapshot), snapshot, cast("Any", None))
 
 
-class Reality(Simulation):
-    """A cell with hosts of its own, on which a trial looks now and then, and nobody acts."""
+@dataclass
+class Onlooker:
+    """A trial that looks at a simulated cell now and then. Nobody acts there."""
 
     keeper: TrialKeeper
     policy: Policy
-    lines: Sequence[str] = ()
+    orders_hosts: ClassVar[bool] = False
 
     def decide(self, run: Simulation) -> float | None:
-        self.keeper.passed(a_pass(self.engine.cluster(), self.cloud.epoch + self.now, self.policy, decides=False))
-        return None if self.over else self.now + EVERY
+        now = run.cloud.epoch + run.now
+        self.keeper.passed(a_pass(run.engine.cluster(), now, self.policy, decides=False))
+        return None if run.over else run.now + EVERY
+
+    def ended(self, run: Run) -> None:
+        pass
+
+
+class Nobody:
+    """Nobody looks, and nobody acts."""
+
+    orders_hosts: ClassVar[bool] = False
+
+    def decide(self, run: Simulation) -> None:
+        pass
+
+    def ended(self, run: Run) -> None:
+        pass
+
+
+class Reality(Simulation):
+    """A cell with hosts of its own, of which Grid Engine's accounting is kept."""
+
+    lines: Sequence[str] = ()
 
     def _end(self, run: Run) -> None:
         times = (round(self.cloud.epoch + at) for at in (run.job.submitted, run.started, self.now))
@@ -79,12 +102,11 @@ def watch(table: TrialTable, jobs: Any, *hosts: HostChange, lasts: float = 1e9, 
     """Let a trial watch these jobs on these hosts to their end."""
     policy = Invocation(SETTINGS).settings.policy(master="master")
     made = a_simulation(jobs, policy, cell=CellConfiguration(host_changes=hosts))
-    reality = Reality(made.workload, made.cell, made.cloud, cast("Any", None))
+    reality = Reality(made.workload, made.cell, made.cloud, Nobody())
     reality.cloud.epoch = reality.engine.epoch = reality.cloud.epoch if epoch is None else epoch
-    reality.decider, reality.policy = reality, policy
     began = reality.cloud.epoch
     table.begin(began, began + lasts)
-    reality.keeper = TrialKeeper(table, "main.q", began + lasts, reality.stop)
+    reality.decider = Onlooker(TrialKeeper(table, "main.q", began + lasts, reality.stop), policy)
     reality.run()
     return reality
 
@@ -131,7 +153,7 @@ def test_the_hosts_as_they_were_simulate_to_what_happened(table: TrialTable, tmp
         watched.workload(AccountingOptions(UNBOUNDED), EVERYTHING),
         a_policy(),
         cell=CellConfiguration(host_changes=watched.host_changes()),
-        decider=cast("Any", SimpleNamespace(decide=lambda _: None)),
+        decider=Nobody(),
     )
     again.run()
     assert sum(again.measures.waits) / len(again.measures.waits) == pytest.approx(truth(reality), rel=0.05, abs=EVERY)
