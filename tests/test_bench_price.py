@@ -8,6 +8,7 @@ from math import ceil
 import pytest
 
 from autoscaler.core.policy import COST
+from autoscaler.core.sizing.cheapest.cheapest import propose
 from bench.price import STRATEGIES, Row, bought, row_of
 from bench.price_mixes import Job, Mix, mixes
 from bench.price_reference import first_fit_decreasing, items_of, reference
@@ -38,6 +39,24 @@ def test_what_cost_buys_keeps_the_bars(name: str) -> None:
     row = row_of(FEW[name], JOBS, 1, 3.0)
     assert row.bound <= row.best + 1e-6
     assert row.kept, row
+
+
+@pytest.mark.parametrize("name", [name for name in FEW if name != "free room"])
+def test_a_launch_names_a_runner_up_whose_price_is_possible(name: str) -> None:
+    """The named types alone cost no less than it says, by the proven bound; and it is no cheaper than the launch."""
+    mix = FEW[name]
+    best = propose(mix.problem(COST))[0]
+    assert best.reason is not None
+    facts = dict(best.reason.facts)
+    price, second, more = facts["price"], facts["second"], facts["more"]
+    assert isinstance(price, float)
+    assert isinstance(second, str)
+    assert isinstance(more, float)
+    assert price == pytest.approx(best.price, abs=1e-4)
+    assert more >= 0
+    assert second != best.types or more > 0
+    named = tuple(each for each in mix.offers if each.type.name in second.split(" + "))
+    assert reference(replace(mix, offers=named), 3.0).bound <= price + more + 1e-3
 
 
 def test_the_bars_can_be_passed_over() -> None:

@@ -54,7 +54,8 @@ def propose(problem: Problem) -> tuple[Proposal, ...]:
     if problem.run_times:
         reason = _reason_paid(problem, best, second)
     else:
-        reason = _reason(best, _runner_up(problem, best, second))
+        best, runner_up = _with_runner_up(problem, best, second)
+        reason = _reason(best, runner_up)
     best = replace(best, reason=reason)
     return (best, *([second] if second is not None else []), *_not_proposed(problem, best, second))
 
@@ -86,20 +87,25 @@ def _alone(problem: Problem, least: float) -> Iterator[Proposal]:
             yield from problem.alone(problem.offers[at : at + 1])
 
 
-def _runner_up(problem: Problem, best: Proposal, second: Proposal | None) -> tuple[str, float] | None:
-    """The types and the price of the second best set that serves all, if the best one does: the set without the type on
-    which most is spent, or that of one type.
+def _with_runner_up(problem: Problem, best: Proposal, second: Proposal | None) -> tuple[Proposal, Proposal | None]:
+    """The best set and, if it serves all, the second best one that does: the one without the type on which most is
+    spent, or that of one type.
     """
     if not _serves_all(problem, best):
-        return None
-    found = [] if second is None or not _serves_all(problem, second) else [(second.price, second.types)]
+        return best, None
+    found = [] if second is None or not _serves_all(problem, second) else [second]
     most = max(best.parts, key=lambda part: part.price).offer.type.name
-    counts, complete = machines_for(problem.offers, problem.unmet, _room(problem, {}, frozenset({most})), Balance())
+    room = _room(problem, {}, frozenset({most}))
+    counts, complete = machines_for(problem.offers, problem.unmet, room, Balance())
     without = Proposal(tuple(_parts(problem, counts)))
     if complete and problem.exceeded(without.parts) is None:
-        found.append((without.price, without.types))
-    price, types = min(found, default=(inf, ""))
-    return (types, price) if price < inf else None
+        if without.price < best.price:
+            without = problem.fill(without.parts)
+            if _serves_all(problem, without) and without.price < best.price:
+                best, without = without, best
+        found.append(without)
+    able = [each for each in found if best.price <= each.price < inf]
+    return best, min(able, key=lambda each: each.price, default=None)
 
 
 def _packed_set(
@@ -225,11 +231,12 @@ def _shares(kind: Kind, taken: Mapping[str, int]) -> Iterator[float]:
     return (amount / left for name, amount in taken.items() if (left := kind.left_of(name)))
 
 
-def _reason(best: Proposal, runner_up: tuple[str, float] | None) -> Reason:
+def _reason(best: Proposal, runner_up: Proposal | None) -> Reason:
+    price = round(best.price, 4)
     if runner_up is None:
-        return because(Code.LAUNCH_CHEAPEST, price=round(best.price, 4))
-    types, price = runner_up
-    return because(Code.LAUNCH_CHEAPEST, price=round(best.price, 4), second=types, more=round(price - best.price, 4))
+        return because(Code.LAUNCH_CHEAPEST, price=price)
+    more = round(runner_up.price - best.price, 4)
+    return because(Code.LAUNCH_CHEAPEST, price=price, second=runner_up.types, more=more)
 
 
 def _reason_paid(problem: Problem, best: Proposal, second: Proposal | None) -> Reason:
