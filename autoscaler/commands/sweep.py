@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from autoscaler.simulation.sweep.sweep_file import Sweep
     from autoscaler.simulation.sweep.windows import Window
 
-_NOT_CONDITIONS = frozenset({"most", "seed"})
+_NOT_CONDITIONS = frozenset({"most", "seed", "skip"})
 """Options of `simulate` that a sweep has in another form."""
 _PATHS = frozenset({"catalog", "market"})
 
@@ -130,7 +130,8 @@ class _Search:
         self.points: Sequence[Point] = points_of(sweep)
         candidates = _candidates(invocation, sweep, self.points, conditions)
         one_host = options.one_host or min(largest_host(one.policy, conditions.buckets) for one in candidates)
-        windows, said = _windows(sweep, options, one_host)
+        remembers = any(one.policy.estimates for one in candidates)
+        windows, said = _windows(sweep, options, one_host, remembers=remembers)
         self.assumptions = [*said, *assumed(conditions), *_assumed(sweep, conditions, windows)]
         self.task: Task = Task(candidates, windows, conditions)
         self._keys = keys_of(candidates, windows, conditions)
@@ -256,7 +257,9 @@ def _candidates(
     return made
 
 
-def _windows(sweep: Sweep, options: SimulationOptions, one_host: int) -> tuple[list[Window], list[str]]:
+def _windows(
+    sweep: Sweep, options: SimulationOptions, one_host: int, *, remembers: bool
+) -> tuple[list[Window], list[str]]:
     from autoscaler.simulation.sweep.windows import windows_of
 
     windows: list[Window] = []
@@ -267,7 +270,7 @@ def _windows(sweep: Sweep, options: SimulationOptions, one_host: int) -> tuple[l
             place = str(sweep.path.parent / place)
         with _entry(sweep, f"workload {number}"):
             read = workload_of(place, options, one_host)
-            windows += windows_of(read, source, sweep.judge)
+            windows += windows_of(read, source, sweep.judge, remembers=remembers)
         said |= dict.fromkeys(read.assumptions)
     return windows, list(said)
 

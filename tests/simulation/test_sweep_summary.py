@@ -113,6 +113,17 @@ def test_windows_are_disjoint_and_judges_come_last() -> None:
         assert all(job.after == job.number - 1 for job in window.jobs[1:])
 
 
+def test_windows_remember_what_came_before_where_run_times_are_estimated() -> None:
+    plain, window = (
+        windows_of(a_workload(100), Source("x", windows=2, jobs=10), 0.5, remembers=remembers)[-1]
+        for remembers in (False, True)
+    )
+    assert plain.earlier == ()
+    assert window.jobs == plain.jobs
+    assert [job.number for job in window.workload.earlier] == list(range(1, window.jobs[0].number))
+    assert [job.submitted for job in window.earlier[-2:]] == [-20.0, -10.0]
+
+
 def test_windows_without_a_size_have_all_jobs() -> None:
     windows = windows_of(a_workload(100), Source("x", windows=4), judge=0.0)
     assert [job.number for window in windows for job in window.jobs] == list(range(1, 101))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,18 +23,30 @@ class Window:
     """Unix time of its second 0; 0: not known."""
     judges: bool = False
     """Whether it is one of those that points are not chosen on."""
+    earlier: tuple[WorkloadJob, ...] = ()
+    """Jobs that came before, by which run times are estimated."""
 
     @property
     def workload(self) -> Workload:
-        return Workload(self.name, self.jobs, started_at=self.started_at, expected=len(self.jobs))
+        return Workload(self.name, self.jobs, started_at=self.started_at, expected=len(self.jobs), earlier=self.earlier)
 
 
-def windows_of(workload: Workload, source: Source, judge: float) -> list[Window]:
-    """So many windows of the jobs to choose on, and as many of the last share `judge`. Raises WorkloadError."""
+def windows_of(workload: Workload, source: Source, judge: float, *, remembers: bool = False) -> list[Window]:
+    """So many windows of the jobs to choose on, and as many of the last share `judge`. `remembers`: each with the jobs
+    before it. Raises WorkloadError.
+    """
     jobs = tuple(workload)
     edge = round(len(jobs) * (1 - judge))
-    tuned = _cut(workload, jobs[:edge], source, judges=False)
-    return [*tuned, *(_cut(workload, jobs[edge:], source, judges=True) if judge else ())]
+    windows = _cut(workload, jobs[:edge], source, judges=False)
+    if judge:
+        windows += _cut(workload, jobs[edge:], source, judges=True)
+    return [_remembering(window, jobs) for window in windows] if remembers else windows
+
+
+def _remembering(window: Window, jobs: Sequence[WorkloadJob]) -> Window:
+    first = window.jobs[0].number
+    before = itertools.takewhile(lambda job: job.number != first, jobs)
+    return replace(window, earlier=tuple(replace(job, submitted=job.submitted - window.begins) for job in before))
 
 
 def _cut(workload: Workload, jobs: Sequence[WorkloadJob], source: Source, *, judges: bool) -> list[Window]:
