@@ -365,6 +365,7 @@ def test_a_cluster_that_is_not_started_is_a_fatal_problem_and_offers_nothing(clo
     assert fatal(provider) == [
         "the cluster demo is Terminated: start it in CycleCloud | start cluster demo in CycleCloud, then check again"
     ]
+    assert provider.buckets()
     assert all(bucket.problem for bucket in provider.buckets())
 
 

@@ -173,7 +173,9 @@ class TestOneBadSubnet:
         region.control("without_subnet", zone="us-east-1a")
         region.control("without_subnet", zone="us-east-1b")
         assert provider.launch(order(found)).ids == ()
-        assert all("no such subnet" in str(bucket.problem) for bucket in provider.buckets())
+        problems = [str(bucket.problem) for bucket in provider.buckets()]
+        assert problems
+        assert all("no such subnet" in each for each in problems)
 
 
 def test_an_unparsable_answer_is_not_quoted_completely() -> None:

@@ -58,7 +58,9 @@ def test_an_unusable_option_of_the_template_is_a_fatal_problem_with_its_name(
     provider = connect(region, **data)
     (problem,) = problems_but_prices(provider)
     assert (problem.fatal, named in problem.what) == (True, True)
-    assert all(named in str(bucket.problem) for bucket in provider.buckets())
+    problems = [str(bucket.problem) for bucket in provider.buckets()]
+    assert problems
+    assert all(named in each for each in problems)
 
 
 @BOTH_WAYS
