@@ -25,6 +25,7 @@ from autoscaler.core.cost.shares import Payer
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.outcome.sample import ArraySample, Sample
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.garbage import collect_rarely
 from autoscaler.page import feed
 from autoscaler.store.usages import Run, RunKey
 from tests.core.building import NOW, a_job, a_snapshot, a_worker
@@ -155,6 +156,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--browser", action="store_true", help="also draw the chart in chromium")
     given = parser.parse_args()
+    collect_rarely()  # as the service does
     with TemporaryDirectory() as folder, a_site(Path(folder)) as site:
         # As a running autoscaler has them: workers that it has seen before.
         memory = site.observe(snapshot()).plan.memory

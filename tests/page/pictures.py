@@ -54,7 +54,7 @@ PICTURES = (
     Picture("overview-phone", "./?span=10m", size=PHONE),
     Picture("workers", "lanes?span=10m", size=(1280, 560)),
     Picture("decisions", "decisions?kind=launch", size=(1280, 760)),
-    Picture("cost", "cost", size=(1280, 660)),
+    Picture("cost", "cost", size=(1280, 720)),
 )
 PEOPLE, FIRST_ID = ("lena", "omar", "wei"), 4001
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from autoscaler.core.cost.amounts import HOUR_MS
 from autoscaler.core.cost.shares import Rental, Split, Use, Window
@@ -81,7 +82,8 @@ class Table:
 
     def sorted(self) -> list[CostRow]:
         """The rows, costliest first; those beyond `MOST_ROWS` as one row."""
-        rows = sorted(self.rows.values(), key=lambda row: (-row.used - row.starting - row.idle, row.key))
+        rows = sorted(self.rows.values(), key=attrgetter("key"))
+        rows.sort(key=lambda row: -row.used - row.starting - row.idle)
         if len(rows) <= MOST_ROWS:
             return rows
         rest = CostRow(f"({len(rows) - MOST_ROWS + 1} others)")
