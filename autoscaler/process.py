@@ -108,6 +108,10 @@ class ReadOnlyRunner:
         return self.inner(argv, **options)
 
 
+WITHOUT_USERS = ("-s",) if sys.flags.no_user_site else ()
+"""What keeps a child, as ourselves, from packages that a user installed."""
+
+
 @dataclass(frozen=True, slots=True)
 class PythonProgram:
     """A Python program of ours as a child: every one is started here.
@@ -121,7 +125,7 @@ class PythonProgram:
 
     @classmethod
     def module(cls, name: str, *words: str) -> PythonProgram:
-        return cls((sys.executable, "-P", "-m", name, *words))
+        return cls((sys.executable, "-P", *WITHOUT_USERS, "-m", name, *words))
 
     @classmethod
     def isolated(cls, file: str | Path, *words: str) -> PythonProgram:

@@ -181,6 +181,43 @@ def test_the_console_script_imports_no_packages_below_the_home_of_another_user(
     assert [started(home).strip() for home in (home_of_another, tmp_path)] == ["1", ""]
 
 
+@pytest.mark.parametrize(
+    ("place", "base", "alone"),
+    (
+        ("opt/bin", None, True),
+        ("home/.local/bin", None, False),
+        ("base/bin", "base", False),
+        ("home/.local/bin", "base", True),
+    ),
+)
+def test_a_users_own_packages_hide_nothing_unless_the_program_is_one_of_them(
+    tmp_path: Path, place: str, base: str | None, alone: bool
+) -> None:
+    """Python has them before installed packages, in every environment that is no venv."""
+    folder = tmp_path / place
+    for each in (folder, tmp_path / "home/.local", tmp_path / "base"):
+        each.mkdir(parents=True, exist_ok=True)
+    (folder / "sge-autoscaler").write_bytes(SCRIPT.read_bytes())
+    (folder / "python3").write_text('#!/bin/sh\necho "$@"\n')
+    for file in ("sge-autoscaler", "python3"):
+        (folder / file).chmod(0o755)
+    environ = {"PATH": os.defpath, "HOME": str(tmp_path / "home")}
+    environ |= {} if base is None else {"PYTHONUSERBASE": str(tmp_path / base)}
+    done = subprocess.run(
+        [folder / "sge-autoscaler", "status"], env=environ, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["-P", *(["-s"] if alone else []), "-m", "autoscaler.commands.main", "status"]
+
+
+def test_children_leave_out_what_their_parent_leaves_out() -> None:
+    program = "import sys; from autoscaler.process import PythonProgram; print(*PythonProgram.module('x').argv[1:])"
+    found = [
+        subprocess.run((sys.executable, *flags, "-P", "-c", program), capture_output=True, text=True, check=True).stdout
+        for flags in ((), ("-s",))
+    ]
+    assert [each.split() for each in found] == [["-P", "-m", "x"], ["-P", "-s", "-m", "x"]]
+
+
 def started_with(path: Path, *, first: str = "") -> subprocess.CompletedProcess[str]:
     """The console script beside this Python, with `path` on PYTHONPATH."""
     environ = {"PATH": os.defpath, "PYTHONPATH": f"{first}{path}"}

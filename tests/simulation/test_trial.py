@@ -46,7 +46,8 @@ EVERYTHING = Scenario("all", UNBOUNDED)
 
 def a_pass(cluster: Cluster, now: float, policy: Policy, *, decides: bool = True) -> Pass:
     snapshot = Snapshot(cluster, Fleet((), BUCKETS), Overrides(), Memory(), policy, now)
-    return Pass(cast("Any", SimpleNamespace(snapshot=snapshot)), plan(snapshot), snapshot, cast("Any", None))
+    made = plan(snapshot) if decides else cast("Any", SimpleNamespace(job_categories=()))
+    return Pass(cast("Any", SimpleNamespace(snapshot=snapshot)), made, snapshot, cast("Any", None))
 
 
 @dataclass
