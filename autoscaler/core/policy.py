@@ -74,6 +74,8 @@ FITTING, LARGEST = "fitting", "largest"
 """Values of `hybrid_size`."""
 PACK_OFF, PACK_FIXED, PACK_PREDICTED = "off", "fixed", "predicted"
 """Values of `pack`."""
+PRICE_HOUR, PRICE_PAID = "hour", "paid"
+"""Values of `cost_price`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ class NodeArrayPolicy:
     strategy: str = "cpu-capacity"
     proposes: Callable[[Any], Sequence[Any]] | None = field(default=None, repr=False, hash=False)
     """The `core.sizing.problem.Strategy` behind the name, if it is not one of ours."""
+    cost_price: str = PRICE_HOUR
+    """Whether the strategy `cost` compares sets by an hour, or by what is paid until their workers can leave."""
     hybrid_size: str = FITTING
     """Whether `cpu-capacity` prefers workers no larger than suits the jobs, or the largest that they fill."""
     pack: str = PACK_OFF
@@ -165,7 +169,12 @@ class NodeArrayPolicy:
     @property
     def estimates(self) -> bool:
         """Whether it decides by estimates of run times."""
-        return self.packs or bool(self.wait_for_free) or self.pack == PACK_PREDICTED
+        return self.compares_paid or bool(self.wait_for_free) or self.pack == PACK_PREDICTED
+
+    @property
+    def compares_paid(self) -> bool:
+        """Whether it compares sets by what is paid until their workers can leave."""
+        return self.packs and self.cost_price == PRICE_PAID
 
     @property
     def packs(self) -> bool:

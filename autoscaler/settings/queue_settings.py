@@ -24,6 +24,13 @@ class HybridSize(StrEnum):
     LARGEST = "largest"
 
 
+class CostPrice(StrEnum):
+    """What the strategy `cost` compares sets by."""
+
+    HOUR = "hour"
+    PAID = "paid"
+
+
 class Pack(StrEnum):
     """In which order the scheduler fills workers."""
 
@@ -202,22 +209,25 @@ class QueueSettings(Section):
         "of workers of all families, sizes and price types that are allowed. Or one of your own "
         "([extend](extend.md#a-strategy-of-your-own)).",
     )
+    cost_price: CostPrice = setting(
+        "CP_CAP_AUTOSCALE_COST_PRICE",
+        CostPrice.HOUR,
+        "Of the strategy cost: least price an hour, or (paid) until the workers can leave, by earlier run times.",
+    )
     hybrid_size: HybridSize = setting(
         "CP_CAP_AUTOSCALE_HYBRID_SIZE",
         HybridSize.FITTING,
-        "Of the strategy cpu-capacity. fitting: for jobs on one host it prefers the smallest type that holds the "
-        "largest of them, and has 16 cores at least, as long as CP_CAP_AUTOSCALE_WORKERS is far from reached. "
-        "largest: the type that runs the most pending cores. Default: largest in a run of Cloud Pipeline (RUN_ID is "
-        "set), fitting elsewhere.",
+        "Of the strategy cpu-capacity. fitting: for jobs on one host the smallest type that holds the largest of them, "
+        "of 16 cores at least, while CP_CAP_AUTOSCALE_WORKERS is far from reached. largest: the type that runs most "
+        "pending cores. Default: largest in a run of Cloud Pipeline (RUN_ID is set), else fitting.",
     )
     pack: Pack = setting(
         "CP_CAP_AUTOSCALE_PACK",
         Pack.OFF,
-        "fixed: each worker gets a sequence number (`seq_no`) in the queue as it joins, so that jobs go to the longest "
-        "serving workers first, and the last ones become empty and leave. predicted: besides, they "
-        "exchange numbers, so that jobs go first where work is estimated to end last. The scheduler follows it with "
-        "`queue_sort_method seqno` alone, which holds for the whole cell: `init` shows that change, and makes it only "
-        "with --apply scheduler. off: sequence numbers are left alone.",
+        "fixed: each worker gets a number (`seq_no`) in the queue as it joins, so that jobs go to the longest serving "
+        "workers first, and the last ones leave. predicted: workers also exchange numbers, so that jobs go first where "
+        "work is estimated to end last. The scheduler follows it only with `queue_sort_method seqno`, for the whole "
+        "cell: `init --apply scheduler` sets that. off: numbers are left alone.",
     )
     wait_for_free: Seconds = setting(
         "CP_CAP_AUTOSCALE_WAIT_FOR_FREE",

@@ -10,6 +10,7 @@ from autoscaler.core.estimates.estimates import Estimates, RunTime, likely_last
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
+from autoscaler.core.policy import PRICE_HOUR, PRICE_PAID
 from autoscaler.core.sizing.cheapest.paid import REUSED
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.report.wording import text
@@ -24,7 +25,7 @@ def cell(*times: RunTime, buckets: tuple[Bucket, ...] = LARGE_IS_CHEAPER) -> Sna
     """Jobs of 8 slots, each with its estimate."""
     waiting = [a_job(number, slots=8, hard={"h_rt": f"{number}"}) for number in range(1, len(times) + 1)]
     known = dict(enumerate(times, start=1))
-    return replace(with_cost(*waiting, *buckets, family="m5"), estimates=Estimates(known))
+    return replace(with_cost(*waiting, *buckets, family="m5", cost_price=PRICE_PAID), estimates=Estimates(known))
 
 
 ALIKE, UNSURE = RunTime(3_600.0, 3_600.0, 3_600.0), RunTime(3_600.0, 36_000.0, 7_200.0)
@@ -42,6 +43,13 @@ LONG = RunTime(36_000.0, 36_000.0, 36_000.0)
 )
 def test_what_is_bought_for_four_jobs_of_eight_slots(times: list[RunTime], bought: dict[str, int]) -> None:
     assert cheapest_set(plan(cell(*times))) == bought
+
+
+def test_without_the_setting_the_price_of_an_hour_decides() -> None:
+    snapshot = cell(*[UNSURE] * 4)
+    (array,) = snapshot.policy.node_arrays
+    policy = replace(snapshot.policy, node_arrays=(replace(array, cost_price=PRICE_HOUR),))
+    assert cheapest_set(plan(replace(snapshot, policy=policy))) == {"m5.8xlarge": 1}
 
 
 def test_where_nothing_is_estimated_the_price_of_an_hour_decides() -> None:

@@ -247,9 +247,7 @@ class ExecutionHost:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What all jobs of one category have in common, as Grid Engine prints it: the key of the category as the XML is
-    read.
-    """
+    """What all jobs of one category share, as Grid Engine prints it: its key as the XML is read."""
 
     state: str
     """`qw`, `hqw`, `Rq`, `Eqw`, …"""
@@ -324,8 +322,7 @@ class JobDetail:
     """Its checkpointing environment starts it again when its host is lost (`when` with `r`)."""
     context: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     group: str | None = None
-    """Its primary group, which access lists compare; None: neither this nor the next fields were read.
-    """
+    """Its primary group, for access lists; None: neither this nor the next fields were read."""
     project: str = ""
     reservation: int | None = None
     """The advance reservation that it runs inside (`-ar`)."""

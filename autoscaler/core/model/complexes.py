@@ -28,9 +28,7 @@ _IDS = re.compile(r"(\([^()]*\)|\[[^\[\]]*\])\Z")
 TOO_MUCH = 10**18
 """No host has this much of anything; smaller amounts can be counted exactly."""
 _DEEPEST = 200
-"""The most brackets and negations of one pattern expression: nobody writes as many, and each costs one level of
-recursion.
-"""
+"""The most brackets and negations of an expression: nobody writes as many, each is a level of recursion."""
 _TRUE = frozenset({"true", "t", "yes", "y"})
 _FALSE = frozenset({"false", "f", "no", "n"})
 _VALUELESS = {"true": 1, "false": 0}

@@ -53,9 +53,7 @@ class WorkerNote:
     disabling: Disabling | None = None
     """Set together with `disabled_at`, before `qmod -d` runs."""
     left_disabled: tuple[str, ...] = ()
-    """Queues whose instances there a person had disabled before we disabled the host: enabling it leaves these out
-    (rule 4).
-    """
+    """Queues whose instances there a person had disabled before us: enabling the host leaves these out (rule 4)."""
     seen_disabled: bool = False
     """Whether a later observation showed it disabled. Only then does an enabled host mean that a person enabled it."""
     disabled_queues: tuple[str, ...] = ()
@@ -339,13 +337,11 @@ class Event:
     count: int
     node_array: str
     family: str = ""
-    """The array of the settings that it stems from, if it is not one itself: it counts for that one's launches an hour.
-    """
+    """The array of the settings that it stems from, if any: it counts for that one's launches an hour."""
     owner: str = ""
     """The owner whose jobs caused it, or for whom most of the launch was; '': nobody."""
     launched: int | None = None
-    """For a launch, once its orders are answered: how many workers it brought. `count` is the most that it may bring.
-    """
+    """For a launch, once its orders are answered: the workers that it brought. `count`: the most it may bring."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,7 @@ def size_launch(
         launch_context.now,
         array.scale_up_batch,
         tuple(want.oldest for want in shortfall.wanted),
-        launch_context.run_times_of(shortfall) if array.packs else (),
+        launch_context.run_times_of(shortfall) if array.compares_paid else (),
         launch_context.boots.get(array.name, 0.0),
     )
     sized: Sequence[Proposal]
