@@ -124,7 +124,7 @@ def split_of(rental: Rental, uses: Sequence[Use], window: Window) -> Split:
     low, high = window.of(rental.began, rental.ended)
     joined = high if rental.joined is None else min(max(rental.joined, low), high)
     slots = max(rental.slots, 1)
-    clipped = [_clipped(use, low, high) for use in uses]
+    clipped = _clipped(uses, low, high)
     weights, scale = _weights(clipped, slots, low, joined, high)
     *micros, starting, idle = divided(rent_of(rental, window), weights)
     *slot_ms, of_starting, of_idle = weights if scale == slots else [slots * weight / scale for weight in weights]
@@ -153,8 +153,7 @@ def unused_by(rental: Rental, uses: Sequence[Use], window: Window, theirs: Calla
     low, high = window.of(rental.began, rental.ended)
     joined = high if rental.joined is None else min(max(rental.joined, low), high)
     changes: dict[int, list[int]] = {low: [0, 0], joined: [0, 0], high: [0, 0]}
-    for use in uses:
-        began, ended, taken = _clipped(use, low, high)
+    for use, (began, ended, taken) in zip(uses, _clipped(uses, low, high), strict=True):
         own = taken if theirs(use) else 0
         # One that ended within its second kept the worker busy, too.
         for at, sign in ((began, 1), (max(ended, began + 1), -1)):
@@ -171,12 +170,14 @@ def unused_by(rental: Rental, uses: Sequence[Use], window: Window, theirs: Calla
     return found[0], found[1]
 
 
-def _clipped(use: Use, low: int, high: int) -> tuple[int, int, int]:
-    """From when to when a job held slots between two times, and how many."""
-    began, ended, slots = use.began, use.ended, use.slots
-    began = began if began > low else low
-    ended = high if ended is None or ended > high else ended
-    return began, ended if ended > began else began, slots if slots > 1 else 1
+def _clipped(uses: Sequence[Use], low: int, high: int) -> list[tuple[int, int, int]]:
+    """Of each use, from when to when it held slots between two times, and how many."""
+    found = []
+    for _, _, _, slots, began, ended in uses:
+        since = began if began > low else low
+        until = high if ended is None or ended > high else ended
+        found.append((since, until if until > since else since, slots if slots > 1 else 1))
+    return found
 
 
 def _weights(

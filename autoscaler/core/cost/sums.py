@@ -69,9 +69,10 @@ class Table:
                 key = key_of(use)
                 row = rows.get(key)
                 if row is None:
-                    row = rows[key] = CostRow(key)
-                row.used += micros
-                row.slot_ms += slot_ms
+                    rows[key] = CostRow(key, micros, slot_ms=slot_ms)
+                else:
+                    row.used += micros
+                    row.slot_ms += slot_ms
 
     def add_whole(self, key: str, split: Split, rented_ms: int) -> None:
         """Add what a worker cost for one key. It was rented for so long."""
