@@ -40,7 +40,7 @@ def price_and_wait(documents: Sequence[Document]) -> str:
 
 def where_money_goes(documents: Sequence[Document]) -> str:
     """A bar a policy: what was paid for busy slots, free slots beside jobs, idle workers and booting."""
-    most = max(document["price"] for document in documents) or 1.0
+    most = max(_workers_price(document) for document in documents) or 1.0
     height = 26 * len(documents) + 10
     left, width = 230, WIDTH - 230 - 90
     rows = []
@@ -55,8 +55,13 @@ def where_money_goes(documents: Sequence[Document]) -> str:
                 "</title></rect>"
             )
             x += share
-        rows.append(f'<text x="{x + 6:.1f}" y="{y + 13}">{document["price"]:,.2f}</text>')
+        rows.append(f'<text x="{x + 6:.1f}" y="{y + 13}">{_workers_price(document):,.2f}</text>')
     return svg("What was paid for, by policy", *rows, height=height)
+
+
+def _workers_price(document: Document) -> float:
+    """Without hosts of one's own, whose price a trial adds."""
+    return float(document["workers_price"] if "workers_price" in document else document["price"])
 
 
 def over_time(document: Document) -> str:
