@@ -321,6 +321,21 @@ def test_status_does_not_count_an_ended_worker_as_ordered(empty_cell: World) -> 
 CAUSE = "Client.InternalError: Client error on launch"
 
 
+def test_an_ended_worker_that_its_cloud_lists_no_more_is_not_waited_for(
+    empty_cell: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some clouds forget a machine at once. Its order is younger than `order_grace` then."""
+    monkeypatch.setattr("autoscaler.providers.fake.LISTED_AFTER_END", 0.0)
+    loop = start(empty_cell)
+    empty_cell.cluster.submit(1, seconds=5)
+    settle(empty_cell, loop)
+    empty_cell.cluster.submit(1, seconds=5)
+    before = empty_cell.clock.now
+    assert settle(empty_cell, loop) < 60
+    assert empty_cell.clock.now - before < POLICY.order_grace / 2
+    assert len(empty_cell.cloud.machines) == 2
+
+
 def test_machines_that_die_after_acceptance_lead_to_backoff_and_are_reported(empty_cell: World) -> None:
     empty_cell.cloud.faults = Faults(dies_at_once=CAUSE)
     empty_cell.cluster.submit(1)

@@ -29,6 +29,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.requests.array_timeouts import under
 from autoscaler.core.requests.arrays import arrays_present, in_force
+from autoscaler.core.requests.orders import still_coming
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.unsatisfiable.unwritten import with_unwritten
 from autoscaler.engine.foreign_names import ForeignNames
@@ -175,7 +176,7 @@ class Observer:
         read = self.stopwatch()
         # After the listing: an order that is answered meanwhile then has ids that are not in the listing, and still
         # counts.
-        fleet = self._fleet(listed, requests, now)
+        fleet = self._fleet(listed, requests, memory, now)
         cluster = cluster_from(outputs, zone=self.zone, now=now)
         memory = replace(memory, left_hosts=self._left_hosts(cluster, memory))
         fleet = fleet if self.rule_files is None else self.rule_files.sized(fleet)
@@ -261,13 +262,14 @@ class Observer:
             return note
         return replace(note, seen_disabled=journal.carried_out(Disable.kind, worker_id, note.disabled_at))
 
-    def _fleet(self, listed: Listing, requests: Requests, now: float) -> Fleet:
+    def _fleet(self, listed: Listing, requests: Requests, memory: Memory, now: float) -> Fleet:
         policy, journal = self.policy, self.store.journal
+        ids = {worker.id for worker in listed.workers}
         longest_rest = max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
         return Fleet(
             workers=_in_groups(listed.workers, journal.groups()),
             buckets=listed.buckets,
-            orders=self._orders(requests, now),
+            orders=still_coming(self._orders(requests, now), ids, memory),
             failures=journal.failures(now - longest_rest),
             enrols_itself=self.provider.enrols_itself,
             interruptions=listed.interruptions,

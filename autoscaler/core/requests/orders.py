@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from autoscaler.core.model.fleet import Fleet, Order, OrderState
+from autoscaler.core.model.memory import Memory
 from autoscaler.core.policy import Policy
 from autoscaler.core.readable.remembered import LastValue
 
@@ -42,6 +43,23 @@ def _outstanding(fleet: Fleet, policy: Policy, now: float) -> list[tuple[Order, 
         if count > 0:
             found.append((order, count))
     return found
+
+
+def still_coming(orders: Iterable[Order], listed: Collection[str], memory: Memory) -> tuple[Order, ...]:
+    """The orders without the machines that came, whose end was asked for, and that no listing shows any more: some
+    clouds leave them out at once, and they do not come again. `listed`: ids of the workers that are listed.
+    """
+    ended = {
+        worker_id
+        for worker_id, note in memory.workers.items()
+        if (note.gone or note.terminated_at is not None) and worker_id not in listed
+    }
+    if not ended:
+        return tuple(orders)
+    return tuple(
+        replace(order, ids=tuple(one for one in order.ids if one not in ended)) if ended & {*order.ids} else order
+        for order in orders
+    )
 
 
 def named(coming: Iterable[tuple[Order, int]]) -> Iterator[tuple[Order, tuple[str, ...]]]:
