@@ -96,7 +96,8 @@ def assumed(conditions: Conditions) -> list[str]:
             if (most := conditions.cell.user_slots) is None
             else [f"Jobs of one user hold at most {most} slots at once."]
         ),
-        f"The scheduler runs within 1 s of a submission or an end, makes no reservations, and fills hosts {order}.",
+        f"The scheduler runs at once after a submission or an end, makes no reservations, and fills hosts {order}.",
+        f"A pass takes {conditions.pace.observing:.2g} s, and {conditions.pace.acting:.2g} s for each action.",
         "Prices are those of the catalogue"
         + (", and those of --market" if conditions.market.prices else "")
         + "; disks, traffic and the master cost nothing here.",

@@ -116,7 +116,7 @@ def command(
     if last is not None:
         invocation = invocation.as_running
         past = _past(invocation, last)
-        conditions = replace(conditions, delays=past.delays(conditions.delays))
+        conditions = replace(conditions, delays=past.delays(conditions.delays), pace=past.pace)
     candidates = [candidate_of(invocation, name) for name in compare.split(",") if name]
     if not candidates:
         raise SettingsError("--compare names nothing to try; leave it out to try the settings of today")
@@ -152,9 +152,12 @@ def command(
 
 def _past(invocation: Invocation, last: float) -> Past:
     from autoscaler.commands._observation import reading_store
-    from autoscaler.simulation.past import read_past
+    from autoscaler.simulation.past import pace_of, read_past, until_ordered
+    from autoscaler.simulation.run import Pace
 
-    now = time.time()
+    now = float(int(time.time()))  # accounting has whole seconds, and so have the events of qmaster
     with reading_store(invocation) as store:
-        lives = store.history.lifetimes(now - last)
-    return read_past(invocation.common / "accounting", lives, now - last, now)
+        listed = store.history.lifetimes(now - last)
+        lives = until_ordered(listed, store.journal.end_times([life.worker_id for life in listed]))
+        pace = pace_of(store.measures.load(), Pace(invocation.settings.process.polling_delay))
+    return read_past(invocation.common / "accounting", lives, now - last, now, pace)

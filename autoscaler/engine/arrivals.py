@@ -15,7 +15,13 @@ SHARE = 0.05
 """Share of the time that a worker has waited: the next observation may be that much later."""
 PASSES = 2.0
 """The pause is at least this many times the duration of a pass: the loop leaves this machine most of its time."""
-_ON_THE_WAY = frozenset({Code.BOOTING, Code.BOOTED, Code.JOINING})
+ON_THE_WAY = frozenset({Code.BOOTING, Code.BOOTED, Code.JOINING})
+"""Reasons of workers that boot or join."""
+
+
+def look_after(waited: float, took: float) -> float:
+    """Seconds to the next look at a worker that has `waited` for its step, after a pass of `took` seconds."""
+    return max(LEAST, PASSES * took, SHARE * waited)
 
 
 class Arrivals:
@@ -35,9 +41,9 @@ class Arrivals:
         waiting = {
             (worker.id, worker.reason.code)
             for worker in workers
-            if worker.id is not None and worker.reason.code in _ON_THE_WAY
+            if worker.id is not None and worker.reason.code in ON_THE_WAY
         }
         self._since = {key: self._since.get(key, now) for key in waiting}
         if not waiting:
             return None
-        return max(LEAST, PASSES * took, SHARE * min(now - since for since in self._since.values()))
+        return look_after(min(now - since for since in self._since.values()), took)

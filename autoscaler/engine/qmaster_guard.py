@@ -67,7 +67,7 @@ class QmasterGuard:
             some = "-j" in argv or ("-u" in argv and "*" not in argv)
             listed = argv[0] == "qstat" and not some and done is not None and done.returncode == 0
             seconds = self.stopwatch() - began
-            self._note(seconds, listed=listed)
+            self.spend(seconds, listed=listed)
             if self.on_command is not None:
                 self.on_command(argv[0], seconds, done is not None and done.returncode == 0)
 
@@ -89,7 +89,8 @@ class QmasterGuard:
             else ""
         )
 
-    def _note(self, seconds: float, *, listed: bool) -> None:
+    def spend(self, seconds: float, *, listed: bool = False) -> None:
+        """A command has taken this long; `listed`: it was a listing of all jobs."""
         with self._lock:
             self._refill()
             self._credit = max(self._credit - seconds, -SHARE * LONGEST_PAUSE)

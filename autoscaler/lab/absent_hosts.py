@@ -24,6 +24,8 @@ CONFIGURATION: Mapping[str, str] = MappingProxyType({"qmaster_params": "SIMULATE
 PROVIDER = "autoscaler.lab.absent_hosts:AbsentHosts"
 FIRST_ADDRESS = IPv4Address("10.128.0.0")
 GIB = 1024**3
+NAMES = "{type}-{number}"
+"""What a simulation has to call its machines, so that they have the same names."""
 
 
 class AbsentHosts(FakeProvider):

@@ -10,7 +10,7 @@ from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.policy import PACK_OFF, CircuitBreaker, DeadlockAnswer, NodeArrayPolicy, Policy
 from autoscaler.simulation.baselines import rule_of
 from autoscaler.simulation.cell import CellConfiguration
-from autoscaler.simulation.cloud import Billing, Cloud, Delays
+from autoscaler.simulation.cloud import NAMES, Billing, Cloud, Delays
 from autoscaler.simulation.market import STILL, Market
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.results import Document, document_of
@@ -33,6 +33,8 @@ class Conditions:
     pace: Pace = field(default_factory=Pace)
     market: Market = STILL
     seed: int = 1
+    names: str = NAMES
+    """What machines are called."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def try_policy(
     offers = allowed_offers(policy, conditions.buckets)
     chance = random.Random(conditions.seed)
     epoch = workload.started_at or EPOCH
-    cloud = Cloud(offers, conditions.delays, conditions.billing, epoch, chance, conditions.market)
+    cloud = Cloud(offers, conditions.delays, conditions.billing, epoch, chance, conditions.market, conditions.names)
     simulation = Simulation(
         workload,
         _fresh(conditions.cell, policy),

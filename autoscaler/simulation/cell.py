@@ -46,6 +46,17 @@ class HostChange:
     complex_values: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What orders waiting jobs: `weight_priority`, `weight_urgency` and `weight_waiting_time` of `qconf -ssconf`, as
+    Grid Engine ships them. Debian's packages have 0, 0.5 and 0.278.
+    """
+
+    priority: float = 1.0
+    urgency: float = 0.1
+    waiting_time: float = 0.0
+
+
 @dataclass(frozen=True)
 class CellConfiguration:
     """What the simulated Grid Engine is configured with."""
@@ -62,6 +73,9 @@ class CellConfiguration:
     """
     fixed_order: bool = False
     """`queue_sort_method seqno`: hosts are filled in one order, not the least loaded first."""
+    loads: bool = True
+    """Whether hosts report load values, by which the scheduler orders them."""
+    weights: Weights = field(default_factory=Weights)
     persistent: tuple[tuple[str, int], ...] = ()
     """Hosts that are always there, with their slots."""
     host_changes: tuple[HostChange, ...] = ()

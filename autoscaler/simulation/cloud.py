@@ -24,6 +24,9 @@ from autoscaler.core.model.fleet import (
 )
 from autoscaler.simulation.market import HOUR, STILL, Market
 
+NAMES = "ip-{number}"
+"""What machines are called, with `{number}` and `{type}`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Delays:
@@ -86,7 +89,9 @@ class Cloud:
         epoch: float,
         chance: random.Random,
         market: Market = STILL,
+        names: str = NAMES,
     ) -> None:
+        self._names = names
         self._listed = tuple(buckets)
         self.delays, self.billing, self.epoch, self.market = delays, billing, epoch, market
         self.buckets = self._priced(0.0)
@@ -174,7 +179,8 @@ class Cloud:
         """It is up; False: its end was ordered before."""
         if machine.ending is not None:
             return False
-        name = f"ip-{machine.worker.id[2:]}"
+        type_, number = machine.worker.type.name.replace(".", "-"), machine.worker.id[2:]
+        name = self._names.format(type=type_, number=number)
         machine.worker = replace(machine.worker, state=MachineState.RUNNING, name=name, address=name)
         return True
 

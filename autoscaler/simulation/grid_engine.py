@@ -18,7 +18,16 @@ from autoscaler.core.model.cluster import (
 from autoscaler.core.model.complexes import amount
 from autoscaler.simulation.cell import CellConfiguration, HostChange
 from autoscaler.simulation.hosts import Run, SimulatedHost
-from autoscaler.simulation.scheduler import HostOrder, Pending, PendingCategory, Shares, needs_of, schedule
+from autoscaler.simulation.scheduler import (
+    HostOrder,
+    Pending,
+    PendingCategory,
+    Ranking,
+    Shares,
+    needs_of,
+    ranking_of,
+    schedule,
+)
 from autoscaler.simulation.workload import WorkloadError, WorkloadJob
 
 Started = Callable[[Run], None]
@@ -33,7 +42,8 @@ class GridEngine:
         self.configuration, self.epoch = configuration, epoch
         self.now = 0.0
         self.hosts: dict[str, SimulatedHost] = {}
-        self._order = HostOrder(fixed=configuration.fixed_order)
+        self._order = HostOrder(fixed=configuration.fixed_order, loads=configuration.loads)
+        self._ranks = configuration.weights.priority > 0
         self._started, self._changing = started, changing
         self._asks: dict[object, JobRequest] = {}
         self._categories: dict[JobRequest, PendingCategory] = {}
@@ -47,6 +57,8 @@ class GridEngine:
         self._details: dict[int, JobDetail] = {}
         self._slots_of: Counter[str] = Counter()
         """Slots with jobs of each owner."""
+        self._running: Counter[int] = Counter()
+        """Running tasks by the slots of their job."""
         self._held: dict[str, Pending] = {}
         """Rescheduled tasks on hold, by name."""
         self._hosts_made = 0
@@ -71,7 +83,7 @@ class GridEngine:
 
     def _wait(self, job: WorkloadJob) -> None:
         category = self._category(job)
-        pending = Pending(job, job.tasks, 1 if job.tasks > 1 else 0)
+        pending = Pending(job, job.tasks, 1 if job.tasks > 1 else 0, ranks=self._ranks)
         category.add(pending)
         self._waiting[category.ask] = category
         if job.tasks > 1:
@@ -135,6 +147,7 @@ class GridEngine:
 
     def _leave_hosts(self, run: Run) -> None:
         self._slots_of[run.job.owner] -= run.job.slots
+        self._running[run.job.slots] -= 1
         for host, _ in run.shares:
             self._changing(host)
             host.drop(run, self._category(run.job).needs)
@@ -154,7 +167,7 @@ class GridEngine:
             array = self._arrays.get(run.job.number)
             if array is not None:
                 self._let_next(array)
-            pending = Pending(run.job, 1, run.task, again=True)
+            pending = Pending(run.job, 1, run.task, again=True, ranks=self._ranks)
             if run.held:
                 self._held[run.name] = pending
             else:
@@ -186,11 +199,18 @@ class GridEngine:
         if not open_hosts or not self._waiting:
             return 0
         started = schedule(
-            self._waiting.values(), open_hosts, self.configuration.pes, self._order, self._start, self._is_within_quota
-        )
+            self._waiting.values(), open_hosts, self.configuration.pes, self._order, self._start,
+            self._is_within_quota, self._ranking(),
+        )  # fmt: skip
         if started:
             self._waiting = {ask: each for ask, each in self._waiting.items() if each.jobs or each.held}
         return started
+
+    def _ranking(self) -> Ranking:
+        waiting = (each.ask.slots_max for each in self._waiting.values())
+        sizes = {*waiting, *(slots for slots, tasks in self._running.items() if tasks)}
+        oldest = self.oldest_submission()
+        return ranking_of(self.configuration.weights, sizes, 0.0 if oldest is None else self.now - oldest)
 
     def _is_within_quota(self, category: PendingCategory) -> bool:
         most = self.configuration.user_slots
@@ -199,6 +219,7 @@ class GridEngine:
     def _start(self, category: PendingCategory, pending: Pending, shares: Shares) -> None:
         run = Run(pending.job, pending.next_task, self.now, shares, again=pending.again)
         self._slots_of[pending.job.owner] += pending.job.slots
+        self._running[pending.job.slots] += 1
         pending.left -= 1
         pending.running += 1
         pending.next_task += 1 if pending.next_task else 0

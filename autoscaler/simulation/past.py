@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median, pstdev
 
@@ -18,11 +18,13 @@ from autoscaler.simulation.accounting import AccountingOptions, assumptions_of, 
 from autoscaler.simulation.cloud import Delays
 from autoscaler.simulation.measures import HOUR, quantile
 from autoscaler.simulation.results import Document
+from autoscaler.simulation.run import Pace
 from autoscaler.simulation.workload import Workload, WorkloadError
 from autoscaler.store.history import Lifetime
+from autoscaler.store.measures import Measures
 
-STEPS = 3.0
-"""Seconds that enrolling and enabling take between boot and service, besides the wait for the first load report."""
+PASSES_ENOUGH = 50
+"""Passes from which their own pace is taken."""
 ENOUGH = 5
 """Workers of a type from which its own boot time is taken."""
 
@@ -39,6 +41,8 @@ class Past:
     """Of workers that existed in it."""
     elsewhere: int = 0
     """Jobs that ran on persistent hosts: they are left out."""
+    pace: Pace = field(default_factory=Pace)
+    """Of the passes, as the service measured it."""
 
     def workload(self, options: AccountingOptions) -> Workload:
         """The jobs of the window. Those that ran already at its beginning run on for the rest of their time."""
@@ -59,7 +63,7 @@ class Past:
     def delays(self, given: Delays) -> Delays:
         """The boots that were seen, of each type of which there were enough; `given` is the rest."""
         times = {
-            life.worker_id: life.joined_at - life.created_at - given.join - STEPS
+            life.worker_id: _boot_before(life.joined_at - life.created_at - given.join, self.pace)
             for life in self.lives
             if life.joined_at is not None and life.created_at >= self.since
         }
@@ -101,7 +105,47 @@ class Past:
         return max(0.0, end - max(life.created_at, self.since))
 
 
-def read_past(accounting: Path, lives: Iterable[Lifetime], since: float, until: float) -> Past:
+def _boot_before(joined: float, pace: Pace) -> float:
+    """The boot after which a worker that reports at once joins so many seconds after its creation."""
+    boot = joined
+    for _ in range(3):  # the pace depends little on it
+        boot = joined - pace.until_joined(boot)
+    return boot
+
+
+def until_ordered(lives: Iterable[Lifetime], ends: Mapping[str, float]) -> list[Lifetime]:
+    """The lives until their ends were ordered, by `ends`: clouds bill no longer, and listings show it later."""
+    return [
+        life
+        if life.ended_at is None or life.worker_id not in ends
+        else replace(life, ended_at=min(life.ended_at, ends[life.worker_id]))
+        for life in lives
+    ]
+
+
+def pace_of(measures: Measures, given: Pace) -> Pace:
+    """How long the passes of a cell take, as the service has measured; `given` if it has made few."""
+    parts = {
+        labels[0]: each.total for labels, each in measures.histograms.get("pass_part_duration_seconds", {}).items()
+    }
+    passes = sum(sum(each.counts) for each in measures.histograms.get("pass_duration_seconds", {}).values())
+    commands = measures.histograms.get("grid_engine_command_duration_seconds", {})
+    actions = sum(measures.values.get("actions_total", {}).values())
+    whole = sum(parts.values())
+    if passes < PASSES_ENOUGH or whole <= 0:
+        return given
+    acting = parts.get("act", 0.0)
+    return replace(
+        given,
+        observing=(whole - acting) / passes,
+        acting=acting / actions if actions else given.acting,
+        asking=min(1.0, sum(each.total for each in commands.values()) / whole),
+    )
+
+
+def read_past(
+    accounting: Path, lives: Iterable[Lifetime], since: float, until: float, pace: Pace | None = None
+) -> Past:
     """The window of a cell. `accounting`: the path of its file; the one with an object a line beside it is read, too.
     Raises WorkloadError if nothing that ran on workers is recorded.
     """
@@ -115,7 +159,7 @@ def read_past(accounting: Path, lives: Iterable[Lifetime], since: float, until: 
             f"no job that ran on a worker ended since then, by {accounting} and the store ({len(there)} workers, "
             f"{len(last)} ended jobs); take a longer time, or name an accounting file as WORKLOAD"
         )
-    return Past(since, until, ours, there, len(last) - len(ours))
+    return Past(since, until, ours, there, len(last) - len(ours), pace or Pace())
 
 
 def ends_of(accounting: Path, since: float, until: float) -> list[JobEnd]:

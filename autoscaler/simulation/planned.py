@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 from autoscaler.core.actions import (
@@ -35,7 +37,9 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import PACK_PREDICTED, Policy
+from autoscaler.core.requests.orders import still_coming
 from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.engine.arrivals import ON_THE_WAY
 from autoscaler.simulation.cloud import Machine
 from autoscaler.simulation.estimates import SimulatedEstimates
 from autoscaler.simulation.hosts import Run
@@ -47,6 +51,10 @@ Decide = Callable[[Snapshot], Plan]
 
 POLL_ON_THE_WAY = 60.0
 """Seconds between two passes while a worker is on its way in or out and nothing else happens."""
+
+
+CHANGES_NOTHING = (Restart, Reimage, AskGridEngine, Kill, Annotate, TellWaiting)
+"""Actions without effect here: nobody asks for the first two, and jobs that can never run are only reported."""
 
 
 class PlanDecider:
@@ -65,6 +73,7 @@ class PlanDecider:
     def decide(self, run: Simulation) -> float | None:
         now = run.cloud.epoch + run.now
         fleet = run.cloud.fleet(run.now, self._policy.order_grace, self._failures_for)
+        fleet = replace(fleet, orders=still_coming(fleet.orders, run.cloud.machines, self._memory))
         cluster = run.engine.cluster()
         estimates = NO_ESTIMATES if self._estimator is None else self._estimator.read(run, cluster, now)
         snapshot = Snapshot(cluster, fleet, Overrides(), self._memory, self._policy, now, estimates=estimates)
@@ -72,9 +81,11 @@ class PlanDecider:
         self._memory = made.memory
         for action in made.actions:
             self.actions[action.kind] += 1
-            self._carry_out(action, run)
+            run.plan(partial(self._carry_out, action, run))
         if made.actions:
-            run.acted()
+            changed = any(not isinstance(action, CHANGES_NOTHING) for action in made.actions)
+            run.acted(changed=changed, removed=any(isinstance(action, Remove) for action in made.actions))
+        run.arriving = [worker for worker in made.workers if worker.reason.code in ON_THE_WAY]
         due = None if made.due is None else made.due - run.cloud.epoch
         if not _on_the_way(run):
             return due
@@ -114,12 +125,10 @@ class PlanDecider:
                 run.engine.hold(action.jobs)
             case Release():
                 run.release(action.jobs)
-            case Restart() | Reimage() | AskGridEngine() | Kill():
-                pass  # nobody asks for the first two here; jobs that can never run are reported by their number
+            case Restart() | Reimage() | AskGridEngine() | Kill() | Annotate() | TellWaiting():
+                pass
             case Renumber():
                 run.engine.renumber((each.host, each.seq_no) for each in action.workers)
-            case Annotate() | TellWaiting():
-                pass  # contexts of jobs change nothing here
             case _:
                 assert_never(action)
 

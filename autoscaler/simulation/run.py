@@ -1,19 +1,28 @@
-"""The simulation: events in the order of their time, and a pass of the autoscaler where something it sees has changed.
+"""The simulation: events in the order of their time, and passes of the autoscaler when the service makes them.
 
-A pass is skipped if nothing that a decision depends on has changed since the last one and nothing is due: jobs that
-come and start, or end on hosts that stay busy, while no task waits, change no decision. `every_pass` makes all of them;
-a test compares both.
+`engine.pacing` and `engine.qmaster_guard` say when, as in the service. A pass takes time: what happens meanwhile is
+seen by the next one, and actions take effect one after the other.
+
+A pass decides nothing and costs only its time if nothing that a decision depends on has changed since the last one, and
+nothing is due: jobs that come and start, or end on hosts that stay busy, while no task waits, change no decision.
+`every_pass` decides in all of them; a test compares both.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol
 
+from autoscaler.core.snapshot import WorkerVerdict
+from autoscaler.engine.arrivals import look_after
+from autoscaler.engine.pacing import SOON, Pacing, Wait
+from autoscaler.engine.qmaster_guard import QmasterGuard
+from autoscaler.process import Completed
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.cloud import Cloud, Machine
 from autoscaler.simulation.grid_engine import GridEngine
@@ -29,6 +38,10 @@ STUCK_AFTER = 2 * 86_400.0
 """Seconds after which tasks that still wait will never start, if none runs and none comes."""
 EDITS_APART = 60.0
 """Seconds between two passes for the order of hosts alone."""
+FINEST = 1e-6
+"""Seconds below which times are equal: those of a decision are Unix times, which have no finer parts."""
+EVENTS_EVERY = 1.0
+"""Seconds between two deliveries of events by qmaster to `qevent`; it delivers at whole seconds."""
 EPOCH = 1_700_000_000.0
 """Unix time of second 0 where the workload says none: a Tuesday in November 2023."""
 
@@ -48,19 +61,35 @@ class Kind(IntEnum):
     FORGET = 9
     SUBMIT = 10
     SCHEDULE = 11
-    PASS = 12
+    ACT = 12
+    PASS = 13
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When passes happen, seconds."""
+    """When passes happen and how long they take, seconds."""
 
     polling_delay: float = 10.0
-    """Least time between two passes for changes of jobs."""
-    reaction: float = 1.0
-    """From a change of a worker to the pass that sees it; and between two steps of a worker."""
+    observing: float = 0.2
+    """From the beginning of a pass to its actions."""
+    acting: float = 0.05
+    """Each action."""
+    asking: float = 0.7
+    """Share of that time in which Grid Engine's commands run."""
     every_pass: bool = False
-    """Make also the passes that decide nothing."""
+    """Decide also in the passes that decide nothing."""
+
+    def seconds(self, actions: int) -> float:
+        """How long a pass with so many actions takes."""
+        return self.observing + self.acting * actions
+
+    def until_joined(self, boot: float) -> float:
+        """From a machine's boot of so many seconds until a pass sees its host report, if that reports at once: half of
+        the time between two looks, the pass that enrols it, and the wait for the next one.
+        """
+        enrolling = self.seconds(1)
+        look = min(self.polling_delay, look_after(boot, self.observing))
+        return look / 2 + enrolling + min(SOON, look_after(0.0, enrolling))
 
 
 class Decider(Protocol):
@@ -104,15 +133,35 @@ class Simulation:
         self._events: list[tuple[float, int, int, Any]] = []
         self._numbers = 0
         self._next_schedule: float | None = None
+        self._scheduled_at = 0.0
+        self._clock = 0.0
+        """The time by which the pace of passes is measured: within a pass, that of its end."""
+        self._guard = QmasterGuard(_nobody, lambda: self._clock)
+        self._pacing = Pacing()
+        self._wait = Wait(0.0, 0.0, 0.0)
+        """Between the last pass and the next."""
+        self._passed_at = 0.0
+        """When that wait began."""
         self._next_pass: float | None = None
-        self._last_pass = float("-inf")
+        self._rings: list[float] = []
+        """When qmaster and cloud tell the service of what no pass has seen yet."""
         self._last_progress = 0.0
         """When a job was last submitted, started or ended."""
         self._needed = True
         """Whether anything has changed that a decision depends on, or time alone changes it."""
+        self._jobs_changed = False
+        """Whether jobs came, started or ended, on which a decision depends while any task waits."""
+        self._order_changed = False
+        """Whether jobs started or ended since the last decision of a decider that orders hosts by them."""
+        self._decided_at = float("-inf")
+        self.arriving: Sequence[WorkerVerdict] = ()
+        """The workers on their way of the last decision, which the service looks at more often."""
+        self._planned: list[Callable[[], None]] = []
+        """What the pass in hand decided."""
+        self._removes = False
         self.needless_acts = 0
         """Passes that acted although nothing had changed that a decision depends on; only `every_pass` makes any."""
-        self._acted = False
+        self._acted = self._changed = False
         self._due: float | None = None
 
     # -- the loop ------------------------------------------------------------------------------------------------------
@@ -169,24 +218,26 @@ class Simulation:
                 self._report(what)
             case Kind.HOST:
                 self.engine.change_host(what)
-                self._schedule_soon()
-                self._change(self.pace.polling_delay)
+                self._schedule_soon(flushed=False)
+                self._change()
             case Kind.MARKET:
                 self.cloud.market_changes(self.now)
-                self._change(self.pace.polling_delay)
+                self._change()
             case Kind.NOTICE:
                 self._notice(what)
             case Kind.TAKEN:
                 self._taken(what)
             case Kind.SILENT:
                 self.engine.change(what, heard=False)
-                self._change(self.pace.polling_delay)
+                self._change()
             case Kind.GONE:
                 self._gone(what)
             case Kind.FORGET:
                 self.cloud.forget(what)
             case Kind.SCHEDULE:
                 self._schedule()
+            case Kind.ACT:
+                what()
             case Kind.PASS:
                 self._pass(what)
 
@@ -206,15 +257,22 @@ class Simulation:
         self._last_progress = self.now
         self.measures.submitted += job.tasks
         self.engine.submit(job)
+        self._jobs_changed = True
+        self._ring()
         self._schedule_soon()
         self._submit_next(jobs)
         if self.progress is not None and self.measures.submitted % 500 < job.tasks:
             self.progress(self.now, self.measures.submitted)
 
-    def _schedule_soon(self) -> None:
-        """The scheduler runs at its interval, or sooner where it is told so after submissions and ends."""
+    def _schedule_soon(self, *, flushed: bool = True) -> None:
+        """The scheduler runs at its interval, counted from its last run; and sooner where it is told so, after
+        submissions and ends (`flushed`): with a flush of 1 s at once, as Grid Engine counts them.
+        """
         interval, flush = self.cell.schedule_interval, self.cell.flush
-        at = self.now + flush if flush else (self.now // interval + 1) * interval
+        if flushed and flush:
+            at = self.now if flush <= 1 else math.floor(self.now) + flush - 1
+        else:
+            at = self._scheduled_at + (max(0.0, self.now - self._scheduled_at) // interval + 1) * interval
         if self._next_schedule is None or at < self._next_schedule:
             self._next_schedule = at
             self._at(at, Kind.SCHEDULE)
@@ -222,9 +280,11 @@ class Simulation:
     def _schedule(self) -> None:
         if self._next_schedule is None or self.now < self._next_schedule:
             return
-        self._next_schedule = None
-        self.engine.schedule()
-        self._job_change(matters=self.engine.anything_waits)
+        self._next_schedule, self._scheduled_at = None, self.now
+        if self.engine.schedule():
+            self._jobs_changed = True
+            self._order_changed = self.decider.orders_hosts
+            self._ring()
 
     def _started(self, run: Run) -> None:
         self._last_progress = self.now
@@ -239,7 +299,10 @@ class Simulation:
         self.measures.ends(run, self.now)
         self.decider.ended(run)
         self._schedule_soon()
-        self._job_change(matters=self.over or any(not host.runs for host, _ in run.shares))
+        self._jobs_changed = True
+        self._order_changed = self.decider.orders_hosts
+        self._needed = self._needed or self.over or any(not host.runs for host, _ in run.shares)
+        self._ring()
 
     # -- workers -------------------------------------------------------------------------------------------------------
 
@@ -252,10 +315,12 @@ class Simulation:
             if machine.taken is not None:
                 self._at(max(self.now, machine.taken - self.cloud.market.notice), Kind.NOTICE, machine)
                 self._at(machine.taken, Kind.TAKEN, machine)
+        self._needed = True
+        self._ring_at(self.now)  # the cloud's answer
 
     def _boot(self, machine: Machine) -> None:
         if self.cloud.boot(machine):
-            self._change(self.pace.reaction)
+            self._change(soon=not self.arriving)
 
     def enrolled(self, name: str) -> None:
         """A machine became an execution host: its first load report comes."""
@@ -263,12 +328,12 @@ class Simulation:
 
     def _report(self, name: str) -> None:
         if self.engine.change(name, heard=True):
-            self._change(self.pace.reaction)
+            self._change(soon=not self.arriving)
 
     def enable(self, name: str) -> None:
         """The scheduler may use a host."""
         if self.engine.change(name, disabled=False):
-            self._schedule_soon()
+            self._schedule_soon(flushed=False)
 
     def remove(self, name: str) -> None:
         """Take a host out of Grid Engine, if it is empty."""
@@ -291,7 +356,7 @@ class Simulation:
             machine.noticed = True
             self.measures.interrupted += 1
             self.engine.may_lose(machine.worker.name or "")
-            self._change(self.pace.reaction)
+            self._change()
 
     def _taken(self, machine: Machine) -> None:
         """The cloud takes a machine: what ran there has to run again."""
@@ -305,66 +370,125 @@ class Simulation:
         if host is not None:
             self._at(self.now + MAX_UNHEARD, Kind.SILENT, name)
         self._at(self.now + LISTED_AFTER_END, Kind.FORGET, machine)
-        self._change(self.pace.reaction)
+        self._change()
 
     def put_back(self, names: Iterable[str]) -> None:
         """Let running tasks wait again."""
         self.engine.reschedule(names)
-        self._schedule_soon()
+        self._schedule_soon(flushed=False)
 
     def release(self, names: Iterable[str]) -> None:
         """Let rescheduled tasks on hold start."""
         self.engine.release(names)
-        self._schedule_soon()
+        self._schedule_soon(flushed=False)
 
     def _gone(self, machine: Machine) -> None:
         self.cloud.end(machine, self.now)
         self._at(self.now + LISTED_AFTER_END, Kind.FORGET, machine)
-        self._change(self.pace.polling_delay)
+        self._change()
 
     # -- passes --------------------------------------------------------------------------------------------------------
 
-    def _job_change(self, *, matters: bool) -> None:
-        """Jobs came, started or ended. `matters`: a decision may depend on it."""
-        if matters:
-            self._change(self.pace.polling_delay)
-        elif self.decider.orders_hosts:
-            self._change(EDITS_APART)
-        elif self.pace.every_pass:
-            self._pass_at(self.now + self.pace.reaction)
-        else:
-            self.skipped += 1
+    def _ring(self) -> None:
+        """Grid Engine has an event for the service."""
+        self._ring_at((self.now // EVENTS_EVERY + 1) * EVENTS_EVERY)
 
-    def _change(self, within: float) -> None:
-        """Something changed that a decision depends on: a pass follows, this long after the last one."""
+    def _ring_at(self, at: float) -> None:
+        if at not in self._rings:
+            self._rings.append(at)
+            self._wait_on()
+
+    def _change(self, *, soon: bool = False) -> None:
+        """Something changed that a decision depends on, and no event tells of it: the next look sees it. `soon`: a
+        decider that has no workers on their way looks at those of the cloud all the time.
+        """
         self._needed = True
-        self._pass_at(max(self.now + min(within, self.pace.reaction), self._last_pass + within))
+        self._wait_on(SOON if soon else None)
+
+    def _wait_on(self, within: float | None = None) -> None:
+        """Until the next pass: by the wait in hand, or if that was a poll that nobody played, by the next one."""
+        if self._wait.until < self.now:
+            self._polls()
+        rung = min(self._rings, default=None)
+        if rung is not None and rung < self._wait.ends:
+            self._wait.ring(max(rung, self._passed_at))
+        until = self._wait.until if within is None else min(self._wait.until, self.now + within)
+        if rung is not None or self._needed or self.pace.every_pass or self.arriving or self._due is not None:
+            self._pass_at(max(self.now, until))
+        elif self._order_changed:
+            self._pass_at(max(self.now, self._decided_at + EDITS_APART))
+
+    def _polls(self) -> None:
+        """The polls until now that changed nothing were left out: the last one was this long ago."""
+        each = self.pace.polling_delay + self.pace.observing
+        ended = self._wait.until + self.pace.observing
+        self._passed_at = ended + max(0.0, (self.now - ended) // each) * each
+        self._wait = Wait(self._passed_at + self.pace.polling_delay, self._passed_at, self._passed_at)
 
     def _pass_at(self, at: float) -> None:
-        if self._next_pass is None or at < self._next_pass:
+        if self._next_pass != at:
             self._next_pass = at
             self._at(at, Kind.PASS, at)
 
     def _pass(self, planned: float) -> None:
         if self._next_pass != planned:
-            return  # an earlier one was made instead
+            return  # an earlier or later one is made instead
         self._next_pass = None
-        needed = self._needed or (self._due is not None and self.now >= self._due)
-        self._needed = self._acted = False
+        needed = self._needed or (self._due is not None and self.now + FINEST >= self._due)
+        needed = needed or (self._jobs_changed and self.engine.anything_waits)
+        needed = needed or (self._order_changed and self.now + FINEST >= self._decided_at + EDITS_APART)
+        self._acted = self._changed = self._needed = self._jobs_changed = self._removes = False
+        if needed or self.pace.every_pass:
+            self._decide()
+            self.needless_acts += self._changed and not needed
+        else:
+            self.skipped += 1
+        self._rest(self.pace.seconds(self._carry_out()))
+
+    def _decide(self) -> None:
         began = time.process_time()
+        self._decided_at, self._order_changed = self.now, False
         self._due = self.decider.decide(self)
         self.pass_cpu += time.process_time() - began
         self.passes += 1
-        self.needless_acts += self._acted and not needed
-        self._last_pass = self.now
         self._sample()
-        if self._due is not None:
-            self._pass_at(max(self._due, self.now + self.pace.reaction))
 
-    def acted(self) -> None:
-        """A pass did something: the next one sees the result soon."""
+    def _carry_out(self) -> int:
+        """What was decided happens while the pass goes on; returns how many actions there are."""
+        for number, effect in enumerate(self._planned):
+            self._at(self.now + self.pace.seconds(number), Kind.ACT, effect)
+        count, self._planned = len(self._planned), []
+        return count
+
+    def _rest(self, took: float) -> None:
+        """From the pass that begins now and takes so long to the next one."""
+        self._rings = [at for at in self._rings if at > self.now]
+        self._clock = self._passed_at = ended = self.now + took
+        self._guard.spend(took * self.pace.asking)
+        pause = self._pacing.pause_after(
+            self.arriving,
+            now=ended,
+            took=took,
+            delay=self.pace.polling_delay,
+            due=self._due,
+            acted=self._acted,
+            removed=self._removes,
+        )
+        alone = self._guard.pause(self.pace.polling_delay)
+        at_least = min(took, self.pace.polling_delay)
+        self._wait = self._pacing.wait(ended, pause, at_least=at_least, alone=alone)
+        self._wait_on()
+
+    def plan(self, effect: Callable[[], None]) -> None:
+        """One action of the pass in hand: it takes effect when those before it are done."""
+        self._planned.append(effect)
+
+    def acted(self, *, changed: bool = True, removed: bool = False) -> None:
+        """A pass did something: the next one sees the result soon. `changed`: something of cell or cloud; `removed`: it
+        took out a host whose machine waits for its end.
+        """
         self._acted = self._needed = True
-        self._pass_at(self.now + self.pace.reaction)
+        self._changed, self._removes = changed, removed
 
     def _sample(self) -> None:
         machines = [machine for machine in self.cloud.machines.values() if machine.ending is None]
@@ -377,3 +501,8 @@ class Simulation:
         for machine in self.measures.still_rented():
             host = self.engine.hosts.get(machine.worker.name or "")
             self.measures.ends_worker(machine, host, self.now, self.cloud)
+
+
+def _nobody(argv: Sequence[str], **options: object) -> Completed:
+    """No command is run here: `QmasterGuard` is told how long each would take."""
+    raise NotImplementedError

@@ -1,21 +1,27 @@
 """Grid Engine's scheduler, in memory: which waiting task starts where, highest priority first.
 
-Modelled: priorities, the order of submission, backfilling without reservations, allocation rules, consumables a slot,
-`-tc`, `-hold_jid`, and the order of hosts by load or by `seq_no`. docs/simulate.md lists what is not.
+Modelled: priorities, urgency by slots, the order of submission, backfilling without reservations, allocation rules,
+consumables a slot, `-tc`, `-hold_jid`, and the order of hosts by load or by `seq_no`. docs/simulate.md lists what is
+not.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoscaler.core.model.cluster import Complex, Consumable, JobCategory, JobRequest, ParallelEnvironment
 from autoscaler.core.model.complexes import amount
+from autoscaler.simulation.cell import Weights
 from autoscaler.simulation.hosts import SimulatedHost
 from autoscaler.simulation.workload import WorkloadJob
 
+PRIORITIES = 2048.0
+"""`qsub -p` ranges over so many values."""
+SLOT_URGENCY = 1000.0
+"""Of each slot of a job: `urgency` of `slots` in `qconf -sc` as shipped."""
 Shares = tuple[tuple[SimulatedHost, int], ...]
 PE_SLOTS, FILL_UP, ROUND_ROBIN = "$pe_slots", "$fill_up", "$round_robin"
 
@@ -32,10 +38,12 @@ class Pending:
     running: int = 0
     again: bool = False
     """Whether it ran before, on a machine that was lost."""
+    ranks: bool = True
+    """Whether its `-p` counts."""
 
     @property
     def key(self) -> tuple[float, float, int]:
-        return (-self.job.priority, self.job.submitted, self.job.number)
+        return (-self.job.priority if self.ranks else 0.0, self.job.submitted, self.job.number)
 
     @property
     def may_start(self) -> bool:
@@ -104,12 +112,16 @@ def needs_of(ask: JobRequest, complexes: Mapping[str, Complex]) -> dict[str, flo
 
 
 class HostOrder:
-    """The order in which the scheduler fills hosts: the least loaded first, or by `seq_no` and then by load."""
+    """The order in which the scheduler fills hosts: the least loaded first, or by `seq_no` and then by load. Hosts
+    without a load value are equal: then their names decide.
+    """
 
-    def __init__(self, *, fixed: bool) -> None:
-        self._fixed = fixed
+    def __init__(self, *, fixed: bool, loads: bool = True) -> None:
+        self._fixed, self._loads = fixed, loads
 
-    def key(self, host: SimulatedHost) -> tuple[float, ...]:
+    def key(self, host: SimulatedHost) -> tuple[float | str, ...]:
+        if not self._loads:
+            return (host.seq_no, host.name)
         load = host.used / host.slots if host.slots else 1.0
         return (host.seq_no, host.order) if self._fixed else (load, host.seq_no, host.order)
 
@@ -120,6 +132,36 @@ class HostOrder:
         return sorted(hosts, key=self.key)
 
 
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """How the scheduler ranks what waits: by `qsub -p`, and by urgency, which grows with slots and with time."""
+
+    per_priority: float
+    """What each step of `-p` adds."""
+    per_urgency: float
+    waiting_time: float
+    """Urgency for each second of waiting."""
+
+    def of(self, category: PendingCategory) -> tuple[float, float, int]:
+        """Of the first of its jobs: the lowest starts first."""
+        job = category.jobs[0].job
+        urgency = SLOT_URGENCY * category.ask.slots_max - self.waiting_time * job.submitted
+        return (-self.per_priority * job.priority - self.per_urgency * urgency, job.submitted, job.number)
+
+
+BY_PRIORITY = Ranking(1.0, 0.0, 0.0)
+
+
+def ranking_of(weights: Weights, sizes: Collection[int], longest_wait: float) -> Ranking:
+    """`sizes`: slots of all jobs that wait or run; urgency counts in relation to theirs. `longest_wait`: seconds."""
+    if not weights.priority:
+        return Ranking(0.0, 1.0, weights.waiting_time)  # one of them alone orders by its own numbers
+    if not weights.urgency:
+        return BY_PRIORITY
+    between = SLOT_URGENCY * (max(sizes) - min(sizes)) + weights.waiting_time * longest_wait
+    return Ranking(weights.priority / PRIORITIES, weights.urgency / between if between else 0.0, weights.waiting_time)
+
+
 def schedule(
     categories: Iterable[PendingCategory],
     hosts: Sequence[SimulatedHost],
@@ -127,13 +169,14 @@ def schedule(
     order: HostOrder,
     start: Callable[[PendingCategory, Pending, Shares], None],
     may_start: Callable[[PendingCategory], bool] = lambda _: True,
+    ranking: Ranking = BY_PRIORITY,
 ) -> int:
     """Start all that fits now, the highest priority first; returns how many tasks started. `may_start`: whether quotas
     allow another task of a category.
 
     A category of which a task does not fit is passed over until the next run: all its tasks ask for the same.
     """
-    waiting = [(each.jobs[0].key, number, each) for number, each in enumerate(categories) if each.jobs]
+    waiting = [(ranking.of(each), number, each) for number, each in enumerate(categories) if each.jobs]
     heapq.heapify(waiting)
     started = 0
     while waiting:
@@ -150,7 +193,7 @@ def schedule(
                 category.held[pending.job.number] = pending
         category.changed()
         if category.jobs:
-            heapq.heappush(waiting, (category.jobs[0].key, number, category))
+            heapq.heappush(waiting, (ranking.of(category), number, category))
     return started
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, get_args
@@ -334,12 +334,16 @@ class Journal(Table):
 
     def ended(self, worker_ids: Collection[str]) -> frozenset[str]:
         """Of these workers, those whose termination is known to have been done."""
+        return frozenset(self.end_times(worker_ids))
+
+    def end_times(self, worker_ids: Collection[str]) -> Mapping[str, float]:
+        """Of these workers, when the first termination that was done was done."""
         rows = self._database.rows(
-            "SELECT DISTINCT worker_id FROM actions WHERE kind = ? AND result = ?"
-            " AND worker_id IN (SELECT value FROM json_each(?))",
+            "SELECT worker_id, min(ended_at) AS at FROM actions WHERE kind = ? AND result = ?"
+            " AND worker_id IN (SELECT value FROM json_each(?)) GROUP BY worker_id",
             (Terminate.kind, Result.DONE.value, encoding.write(sorted(worker_ids))),
         )
-        return frozenset(row["worker_id"] for row in rows)
+        return {row["worker_id"]: row["at"] for row in rows}
 
     def unwritten(self, kind: str, planned_at: float) -> list[tuple[tuple[str, ...], bool]]:
         """The texts for jobs' contexts (actions of this kind) in a plan of that time that are not known to be written:

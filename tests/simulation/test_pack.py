@@ -20,4 +20,4 @@ def test_workers_with_numbers_are_paid_for_fewer_hours_and_the_jobs_end_as_soon(
     spread, packed = (played(pack, seed) for pack in (PACK_OFF, PACK_FIXED))
     assert packed["busy_core_hours"] == pytest.approx(spread["busy_core_hours"])
     assert packed["rented_core_hours"]["all"] <= 0.95 * spread["rented_core_hours"]["all"]
-    assert packed["makespan_s"] <= spread["makespan_s"] + 10.0
+    assert packed["makespan_s"] <= spread["makespan_s"] + 30.0

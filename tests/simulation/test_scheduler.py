@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.model.cluster import ParallelEnvironment
-from autoscaler.simulation.cell import CellConfiguration
+from autoscaler.simulation.cell import CellConfiguration, Weights
 from autoscaler.simulation.grid_engine import GridEngine
 from autoscaler.simulation.hosts import Run
 from autoscaler.simulation.workload import LOCAL, SPREAD, WorkloadJob
@@ -131,3 +131,30 @@ def test_an_unchanged_part_of_a_reading_is_the_same_object() -> None:
     assert before.job_categories[0] is after.job_categories[0]
     assert before.hosts[0] is after.hosts[0]
     assert before.hosts[1] is not after.hosts[1]
+
+
+# Eight jobs on a private cell of Grid Engine 8.1.9, none of which could start, as `qstat -pri` listed them.
+ASKED = ((1, 100), (1, 0), (1, -100), (20, 0), (4, -100), (2, 100), (4, 0), (1, 0))
+"""Slots and `-p` of jobs 1 to 8."""
+LISTED = (
+    (Weights(1.0, 0.1, 0.0), [4, 6, 1, 7, 2, 8, 5, 3]),
+    (Weights(0.0, 0.5, 0.278), [4, 5, 7, 6, 1, 2, 3, 8]),
+)
+
+
+@pytest.mark.parametrize(("weights", "listed"), LISTED, ids=["as shipped", "of Debian"])
+def test_jobs_start_in_the_order_in_which_qstat_listed_them(weights: Weights, listed: list[int]) -> None:
+    cell = Cell(100, weights=weights)
+    for number, (slots, priority) in enumerate(ASKED, start=1):
+        cell.engine.submit(a_job(number, slots, submitted=0.0, priority=float(priority)))
+    cell.engine.schedule()
+    assert [job for job, _ in cell.started] == listed
+
+
+def test_hosts_without_load_values_are_filled_in_the_order_of_their_names() -> None:
+    cell = Cell(1, loads=False)
+    for name in ("m5-9", "m5-10"):
+        cell.engine.add_host(name, 1, {}, {})
+        cell.engine.change(name, disabled=False, heard=True)
+    cell.submit(*(a_job(number) for number in (1, 2, 3)))
+    assert [list(hosts) for _, hosts in cell.started] == [["h1"], ["m5-10"], ["m5-9"]]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autoscaler.core.policy import Policy
+from autoscaler.engine.pacing import GATHER
+from autoscaler.engine.qmaster_guard import SHARE as GUARD_SHARE
+from autoscaler.engine.qmaster_guard import WINDOW as GUARD_WINDOW
 from autoscaler.simulation.baselines import rule_of
 from autoscaler.simulation.candidates import allowed_offers
 from autoscaler.simulation.cell import CellConfiguration
@@ -83,12 +88,34 @@ def test_equal_arguments_give_equal_results() -> None:
     "policy", (HYBRID, a_policy(max_workers=4, idle_timeout=300.0)), ids=["hybrid", "four workers"]
 )
 def test_a_skipped_pass_would_not_have_acted(seed: int, policy: Policy) -> None:
-    run = a_simulation(a_workload(seed=seed), policy, pace=Pace(every_pass=True))
-    run.run()
-    skipping = a_simulation(a_workload(seed=seed), policy)
-    skipping.run()
+    jobs = a_workload(12, seed, days=0.05)
+    run = a_simulation(jobs, policy, pace=Pace(every_pass=True))
+    run.run(until=7_000.0)
+    skipping = a_simulation(jobs, policy)
+    skipping.run(until=7_000.0)
     assert run.passes > skipping.passes
     assert run.needless_acts == 0
+
+
+def test_a_job_is_answered_when_qmaster_delivers_its_event_and_the_pass_has_observed() -> None:
+    policy = a_policy()
+    policy = replace(policy, queues=(replace(policy.queues[0], scale_up_timeout=0.0),))
+    run = a_simulation(jobs_of(1, submitted=10.3), policy, pace=Pace(observing=0.25))
+    ((launched, _, _),) = run.run().launches_at
+    assert launched == pytest.approx(11.0 + GATHER + 0.25)
+
+
+def test_passes_leave_qmaster_alone_as_the_services_do() -> None:
+    jobs = numbered(*(jobs_of(1, submitted=float(second), seconds=30.0) for second in range(600)))
+    busy, quick = (
+        a_simulation(jobs, a_policy(scale_up_batch=10), pace=Pace(observing=seconds, asking=1.0))
+        for seconds in (2.0, 0.02)
+    )
+    for run in (busy, quick):
+        run.run(until=600.0)
+    spent = 2.0 * (busy.passes + busy.skipped)
+    assert GUARD_SHARE * GUARD_WINDOW < spent < 2 * GUARD_SHARE * (GUARD_WINDOW + 600.0)
+    assert quick.passes + quick.skipped > 4 * (busy.passes + busy.skipped)
 
 
 def test_an_action_in_a_skippable_pass_is_noticed() -> None:
@@ -106,7 +133,7 @@ def test_an_action_in_a_skippable_pass_is_noticed() -> None:
             return due
 
     run = a_simulation(a_workload(), policy, pace=Pace(every_pass=True), decider=Restless(policy))
-    run.run(until=8_000.0)
+    run.run(until=3_000.0)
     assert run.needless_acts > 0
 
 
