@@ -27,10 +27,8 @@ LEAST_GAIN = 1e-4
 """Patterns that gain less, as a share of the price of their machine, are not added."""
 MOST_ROWS, MOST_KINDS = 128, 64
 """With more pieces and limited kinds together, or more kinds that differ, the program would take too long."""
-CHEAP, MOST_NEEDED = 1.25, 0.9
-"""Machines are cheap that are worth so many times their price, at what the dearest are worth that are needed for so
-much of the demand.
-"""
+DEAR, MOST = 1.25, 0.9
+"""Machines are dear that cost so many times what they are worth; and what share of the demand counts as most."""
 AGAIN, LEAST_SPENT, DEARER = 4, 0.01, 1.0125
 """How often machines are chosen again; the least share of the price of a kind that stays; and how much dearer they may
 become.
@@ -98,17 +96,34 @@ def _counts(found: Sequence[Filled], kinds: Sequence[Machines], least: float = 0
 
 def _as_bought(pieces: Sequence[Piece], kinds: Sequence[Machines], counts: Sequence[int]) -> list[Machines]:
     """Kinds of which there are so many, as they must have been offered: any number of those that cost about what they
-    are worth. Of those that are worth much more than they cost there were no others.
+    are worth. Of cheaper ones there were no others.
     """
-    needed = [MOST_NEEDED * amount for amount in _needed(pieces)]
-    there = [(machines.price, machines.has, count) for machines, count in zip(kinds, counts, strict=True) if count]
-    prices = resource_prices(there, needed)
+    cheap = _cheap(pieces, kinds, counts)
     return [
         replace(machines, count=count, scarce=True)
-        if count and CHEAP * machines.price < sum(has * price for has, price in zip(machines.has, prices, strict=True))
+        if kind in cheap
         else replace(machines, count=PLENTY if count else 0, scarce=False)
-        for machines, count in zip(kinds, counts, strict=True)
+        for kind, (machines, count) in enumerate(zip(kinds, counts, strict=True))
     ]
+
+
+def _cheap(pieces: Sequence[Piece], kinds: Sequence[Machines], counts: Sequence[int]) -> set[int]:
+    """The kinds beside which others would not have been bought: none, where none is dear at the prices of the others;
+    else those that are worth much more than they cost, at the prices of the dearest that are needed for most.
+    """
+    free = {kind for kind, count in enumerate(counts) if count and not kinds[kind].price}
+    priced = [kind for kind, count in enumerate(counts) if count and kind not in free]
+    needed = _needed(pieces)
+
+    def worths(*, limited: bool) -> list[float]:
+        there = [(kinds[kind].price, kinds[kind].has, counts[kind] if limited else None) for kind in priced]
+        prices = resource_prices(there, [MOST * each for each in needed] if limited else needed)
+        return [sum(has * price for has, price in zip(kinds[kind].has, prices, strict=True)) for kind in priced]
+
+    if all(kinds[kind].price <= DEAR * worth for kind, worth in zip(priced, worths(limited=False), strict=True)):
+        return free
+    worth_of = zip(priced, worths(limited=True), strict=True)
+    return free | {kind for kind, worth in worth_of if worth > DEAR * kinds[kind].price}
 
 
 def _cheapest(pieces: Sequence[Piece], kinds: Sequence[Machines]) -> list[Filled]:
