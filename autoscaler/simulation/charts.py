@@ -99,13 +99,14 @@ class Axis:
 
     low: float
     high: float
+    steps: int = 4
 
     @property
     def rounded(self) -> Axis:
-        """With ends that are multiples of a round step, about a quarter of it."""
-        step = _round_up((self.high - self.low) / 4)
-        low = math.floor(self.low / step) * step
-        return Axis(low, low + 4 * step if low + 4 * step >= self.high else low + 5 * step)
+        """With ends that are multiples of a round step."""
+        step = _round_up((self.high - self.low) / 5)
+        first, last = math.floor(self.low / step), math.ceil(self.high / step)
+        return Axis(first * step, last * step, max(1, last - first))
 
 
 def across(axis: Axis, value: float) -> float:
@@ -121,12 +122,15 @@ def upwards(axis: Axis, value: float) -> float:
 def grid(x_axis: Axis, y_axis: Axis, x_unit: str, y_name: str) -> str:
     """Lines and labels of both axes; the vertical one is of durations."""
     parts = []
-    for step in range(5):
-        x_value, y_value = (axis.low + (axis.high - axis.low) * step / 4 for axis in (x_axis, y_axis))
-        x, y = across(x_axis, x_value), upwards(y_axis, y_value)
+    for step in range(y_axis.steps + 1):
+        value = y_axis.low + (y_axis.high - y_axis.low) * step / y_axis.steps
+        y = upwards(y_axis, value)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{duration(y_value)}</text>')
-        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 20}" text-anchor="middle">{x_value:,.4g}</text>')
+        parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{duration(value)}</text>')
+    for step in range(x_axis.steps + 1):
+        value = x_axis.low + (x_axis.high - x_axis.low) * step / x_axis.steps
+        x = across(x_axis, value)
+        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 20}" text-anchor="middle">{value:,.4g}</text>')
     parts.append(f'<text x="{WIDTH - _RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{escape(x_unit)}</text>')
     parts.append(f'<text x="{_LEFT}" y="12">{escape(y_name)}</text>')
     return "".join(parts)

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoscaler.simulation import charts
 from autoscaler.simulation.market import FOREVER, Limit, Market, PriceChange
 from autoscaler.simulation.sweep.dispatch import Spread
 from autoscaler.simulation.sweep.intervals import Interval, interval_of, quantile, ratio_of
@@ -265,6 +266,19 @@ def test_the_chosen_settings_are_toml() -> None:
     text = settings_text(point, ["why"])
     assert text.startswith("# why\n")
     assert tomllib.loads(text) == {IDLE: 30, "A": True, "B": 'text "quoted"', "C": 0.5, "D": "nan"}
+
+
+@given(st.floats(-5, 100), st.floats(1e-3, 1e4))
+def test_an_axis_ends_at_multiples_of_its_step(beginning: float, size: float) -> None:
+    low = beginning * size
+    axis = charts.Axis(low, low + size).rounded
+    step = (axis.high - axis.low) / axis.steps
+    slack = 1e-9 * (abs(low) + size)
+    assert axis.low - slack <= low
+    assert low + size <= axis.high + slack
+    assert axis.steps <= 6
+    assert axis.low / step == pytest.approx(round(axis.low / step), abs=1e-6)
+    assert f"{step:.6e}"[0] in "125"
 
 
 def test_a_page_stands_alone_and_names_in_it_stay_text() -> None:

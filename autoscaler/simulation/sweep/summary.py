@@ -143,7 +143,7 @@ def sentences_of(summary: Summary) -> list[str]:
     mine = summary.chosen_on[number]
     if number == 0:
         return [
-            f"None of {tried:,} points is cheaper than the settings of today where jobs wait {duration(limit)} or less."
+            f"No point (of {tried:,}) is cheaper than the settings of today where jobs wait {duration(limit)} or less."
         ]
     said = [
         f"Of {tried:,} points, {title_of(summary.points[number])} is the cheapest whose jobs wait {duration(limit)} or "
