@@ -118,7 +118,7 @@ def on_grid_engine(jobs: GridEngineJobs) -> Iterator[Workers]:
                 processes=1,
                 memory=jobs.memory,
                 job_name="sge-autoscaler-sweep",
-                python=" ".join(PythonProgram.module("").argv[:2]),  # with -P, as all our Pythons
+                python=_python(),
                 job_extra_directives=["-r y", *jobs.directives],
                 log_directory=str(jobs.shared),
                 shared_temp_directory=str(jobs.shared),
@@ -133,6 +133,12 @@ def on_grid_engine(jobs: GridEngineJobs) -> Iterator[Workers]:
         workers = Workers(_client(cluster), lambda: cluster.scale(jobs=jobs.count))
         cluster.scale(jobs=jobs.count)
         yield workers
+
+
+def _python() -> str:
+    """What a worker's command begins with: Python, with the options of all ours. dask-jobqueue adds the rest."""
+    argv = PythonProgram.module("distributed.cli.dask_worker").argv
+    return " ".join(argv[: argv.index("-m")])
 
 
 @contextlib.contextmanager
