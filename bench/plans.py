@@ -2,7 +2,8 @@
 jobs changed, and of one before which nothing did.
 
 A loop of plain Python that always does the same is timed beside it in the same run, and each time is shown as a
-multiple of it too: so runs on different or busy machines compare. docs/decisions/0071 has the figures of earlier code.
+multiple of it too: so runs on different or busy machines compare. How many functions one more such pass calls depends
+on no machine. docs/decisions/0071 and 0126 have the figures of earlier code.
 
     python -m bench.plans [--json] [--runs N]
 """
@@ -10,7 +11,9 @@ multiple of it too: so runs on different or busy machines compare. docs/decision
 from __future__ import annotations
 
 import argparse
+import cProfile
 import json
+import pstats
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -188,6 +191,10 @@ def measured(workers: int, categories: int, runs: int) -> dict[str, float]:
             made = plan(seen)
             times.append(time.process_time() - began)
         found[name] = min(times)
+        seen = change(seen, made)
+        profile = cProfile.Profile()
+        made = profile.runcall(plan, seen)
+        found[f"{name}_calls"] = pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
     return found
 
 
@@ -203,8 +210,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=7, help="passes of each kind; the fastest counts (default 7)")
     given = parser.parse_args()
     if not given.json:
-        print("CPU of one plan() in ms, and as a multiple of the reference loop of the same run")
-        print("workers  categories   reference      first pass     few jobs changed   nothing changed")
+        print(
+            "CPU of one plan() in ms, and as a multiple of the reference loop of the same run; functions that it calls"
+        )
+        print(
+            "workers  categories   reference      first pass     few jobs changed   nothing changed  calls: few nothing"
+        )
     for line in lines(given.runs):
         if given.json:
             print(json.dumps(line), flush=True)
@@ -213,7 +224,8 @@ def main() -> None:
         cells = "   ".join(
             f"{line[name] * 1000:8.1f} {line[name] / unit:6.2f}×" for name in ("first", "few", "nothing")
         )
-        print(f"{line['workers']:7}  {line['categories']:10}  {unit * 1000:7.1f}     {cells}", flush=True)
+        calls = f"{line['few_calls']:12,} {line['nothing_calls']:8,}"
+        print(f"{line['workers']:7}  {line['categories']:10}  {unit * 1000:7.1f}     {cells} {calls}", flush=True)
 
 
 if __name__ == "__main__":

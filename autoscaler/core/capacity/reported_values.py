@@ -60,8 +60,18 @@ def as_reported(offer: HostValues, known: ReportedType | None, complexes: Mappin
     """The offer with the reported values instead of those that the type promises."""
     if known is None:
         return offer
+    values = known.values
+    return _AS_REPORTED.of((offer.slots, values), (offer, complexes), lambda: _with_values(offer, values, complexes))
+
+
+_AS_REPORTED = PerArguments[HostValues]()
+
+
+def _with_values(
+    offer: HostValues, values: Sequence[tuple[str, str | None]], complexes: Mapping[str, Complex]
+) -> HostValues:
     properties, forced = dict(offer.properties), set(offer.forced)
-    for name, text in known.values:
+    for name, text in values:
         if text is None:
             properties.pop(name, None)
         elif name in properties and name in complexes:

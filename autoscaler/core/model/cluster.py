@@ -237,6 +237,8 @@ class ExecutionHost:
     @property
     def in_error(self) -> bool:
         """Whether a job start failed in a queue instance (`E`): no job enters there until somebody clears that."""
+        if len(self.instances) == 1:
+            return "E" in self.instances[0].states
         return any("E" in instance.states for instance in self.instances)
 
     @property

@@ -60,9 +60,16 @@ class HostValues:
 
     def host(self, name: str, pool: str, host_name: str | None = None) -> Host:
         """The same as a `Host`. `host_name`: its name in Grid Engine, if demand asks for host names."""
+        key = self.slots, name, pool, host_name
+        return _HOSTS.of(key, (self,), lambda: self._host(name, pool, host_name))
+
+    def _host(self, name: str, pool: str, host_name: str | None) -> Host:
         properties = {**self.properties, HOSTNAME: host_name} if host_name else self.properties
         own = {pool: self.queue_values} if self.queue_values else {}
         return Host(name, {pool: self.slots}, self.consumables, properties, own=own, forced=self.forced)
+
+
+_HOSTS = PerArguments[Host]()
 
 
 def host_values_of(

@@ -250,7 +250,8 @@ def _alike(one: Host, other: Host) -> bool:
 
 _KINDS: dict[str, list[tuple[Host, Kind]]] = {}
 """The last kinds that were made of hosts of this name: free, emptied and so on."""
-MOST_KINDS, MOST_OF_A_NAME = 20_000, 4
+MOST_KINDS, MOST_OF_A_NAME, MOST_NEW = 20_000, 4, 64
+"""New hosts have no name yet, whatever their type."""
 MOST_NEEDS, MOST_ROOMS = 64, 200_000
 """For how many needs at least a kind remembers its room, and how many rooms all of them remember about."""
 _ROOMS: dict[object, dict[int, int]] = {}
@@ -266,7 +267,7 @@ def kind_of(host: Host, names: tuple[str, ...], new: int = 0) -> Kind:
     for known, kind in made:
         if known is host and kind.new == new and kind.names == names:
             return kind
-    if len(made) >= MOST_OF_A_NAME:
+    if len(made) >= (MOST_OF_A_NAME if host.name else MOST_NEW):
         del made[0]
     made.append((host, _made_kind(host, names, new)))
     return made[-1][1]

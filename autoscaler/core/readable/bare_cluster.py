@@ -5,26 +5,26 @@ loads or jobs have changed.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from types import MappingProxyType
 
 from autoscaler.core.model.cluster import Cluster, ExecutionHost
 from autoscaler.core.readable.remembered import PerObject
 
+_NAME = attrgetter("name")
 _WITHOUT_LOADS = PerObject[ExecutionHost, ExecutionHost]()
 _WITHOUT_JOBS = PerObject[ExecutionHost, ExecutionHost]()
 
 
 def without_loads(cluster: Cluster) -> Cluster:
     """Its hosts have only their jobs and their access."""
-    _WITHOUT_LOADS.turn()
-    hosts = tuple(_WITHOUT_LOADS.of(host.name, host, _without_load) for host in cluster.hosts)
+    hosts = _WITHOUT_LOADS.each(cluster.hosts, _NAME, _without_load)
     return replace(cluster, hosts=hosts, set_aside=())
 
 
 def without_jobs(cluster: Cluster) -> Cluster:
     """The configuration alone: its hosts have only their access, and nothing waits."""
-    _WITHOUT_JOBS.turn()
-    hosts = tuple(_WITHOUT_JOBS.of(host.name, host, _without_job) for host in cluster.hosts)
+    hosts = _WITHOUT_JOBS.each(cluster.hosts, _NAME, _without_job)
     return replace(cluster, hosts=hosts, job_categories=(), details=MappingProxyType({}), set_aside=())
 
 

@@ -4,7 +4,8 @@ the next pass and need not be judged again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from operator import is_
 from typing import Generic, TypeVar
 
 from autoscaler.core.model.cluster import JobCategory
@@ -48,6 +49,8 @@ class PerObject(Generic[Object, Value]):
         self._shared: object = None
         self._before: dict[str, tuple[Object, Value]] = {}
         self._now: dict[str, tuple[Object, Value]] = {}
+        self._last: tuple[object, tuple[Object, ...], tuple[Value, ...]] = None, (), ()
+        """Of `each`: what is shared, the objects, and their values."""
 
     def turn(self, shared: object = None) -> None:
         """A new turn begins. `shared`: all that values depend on besides the object."""
@@ -63,6 +66,22 @@ class PerObject(Generic[Object, Value]):
                 entry = one, make(one)
             self._now[name] = entry
         return entry[1]
+
+    def each(
+        self,
+        objects: Sequence[Object],
+        name: Callable[[Object], str],
+        make: Callable[[Object], Value],
+        shared: object = None,
+    ) -> tuple[Value, ...]:
+        """The values of all objects of a turn, in their order. The names are looked at only if some object is new."""
+        last_shared, last, values = self._last
+        if len(last) == len(objects) and all(map(is_, last, objects)) and last_shared == shared:
+            return values
+        self.turn(shared)
+        values = tuple([self.of(name(one), one, make) for one in objects])
+        self._last = shared, tuple(objects), values
+        return values
 
 
 class PerArguments(Generic[Value]):

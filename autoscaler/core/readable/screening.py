@@ -56,10 +56,10 @@ def readable(snapshot: Snapshot) -> Snapshot:
 def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
     odd = {name: value for name, value in odd_numbers(cluster) if name in _INTERVALS}
     faults += [fault("the configuration", name, value) for name, value in odd.items()]
-    _FINE_HOSTS.turn()
-    hosts = tuple(
-        [host if _FINE_HOSTS.of(host.name, host, _is_fine_host) else _host(host, now, faults) for host in cluster.hosts]
-    )
+    hosts, fine_hosts = cluster.hosts, _FINE_HOSTS.each(cluster.hosts, _NAME, _is_fine_host)
+    if not all(fine_hosts):
+        each = zip(hosts, fine_hosts, strict=True)
+        hosts = tuple(host if is_fine else _host(host, now, faults) for host, is_fine in each)
     job_categories = cluster.job_categories
     fine = _FINE.each(job_categories, _is_fine)
     if not all(fine):
@@ -150,6 +150,7 @@ def _instance(instance: QueueInstance, now: float, faults: list[Reason]) -> Queu
 _REQUEST_NAMES = {"slots_min": "slots (least)", "slots_max": "slots (most)"}
 """Words for the numbers of a request."""
 NOT_COUNTED = "it is outside of what is counted with"
+_NAME, _ID = attrgetter("name"), attrgetter("id")
 _FINE = PerCategory[bool]()
 _FINE_HOSTS = PerObject[ExecutionHost, bool]()
 _FINE_WORKERS = PerObject[Worker, bool]()
@@ -181,11 +182,11 @@ def _odd_values(cluster: Cluster) -> Iterator[Reason]:
     """Values of hosts, queues and quotas that their complexes cannot have: they neither offer nor limit anything."""
     complexes = by_any_name(cluster.complexes)
     places: list[tuple[str, Mapping[str, str]]] = [("the global host", cluster.global_consumables)]
-    _SOUND_HOSTS.turn(cluster.complexes)
+    sound = _SOUND_HOSTS.each(cluster.hosts, _NAME, lambda each: _is_sound(each, complexes), cluster.complexes)
     places += [
         (f"host {host.name}", {**host.consumables, **host.fixed})
-        for host in cluster.hosts
-        if not _SOUND_HOSTS.of(host.name, host, lambda each: _is_sound(each, complexes))
+        for host, is_sound in zip(cluster.hosts, sound, strict=True)
+        if not is_sound
     ]
     places += [(f"queue {queue.name}", {**queue.complex_values, **queue.limits}) for queue in cluster.queues.values()]
     places += [(f"quota {quota.name}", rule.limits) for quota in cluster.quotas for rule in quota.rules]
@@ -212,15 +213,13 @@ def _is_sound(host: ExecutionHost, complexes: Mapping[str, Complex]) -> bool:
 
 def _fleet(fleet: Fleet, memory: Memory, now: float, faults: list[Reason]) -> Fleet:
     sizes = {bucket.type.name: bucket.type for bucket in fleet.buckets if _is_size(bucket.type)}
-    _FINE_WORKERS.turn()
+    workers, fine = fleet.workers, _FINE_WORKERS.each(fleet.workers, _ID, _is_fine_worker)
+    if not all(fine):
+        each = zip(workers, fine, strict=True)
+        workers = tuple(worker if is_fine else _worker(worker, sizes, memory, now, faults) for worker, is_fine in each)
     return changed(
         fleet,
-        workers=tuple(
-            worker
-            if _FINE_WORKERS.of(worker.id, worker, _is_fine_worker)
-            else _worker(worker, sizes, memory, now, faults)
-            for worker in fleet.workers
-        ),
+        workers=workers,
         buckets=_buckets(fleet.buckets, now, faults),
         orders=tuple(_order(order, sizes, now, faults) for order in fleet.orders),
         failures=tuple(mended(one, "a failed launch", now, faults) for one in fleet.failures),

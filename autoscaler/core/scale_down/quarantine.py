@@ -99,7 +99,7 @@ def _broken(worker: WorkerState, evidence: Evidence, policy: Policy, now: float)
     health = evidence.health.get(worker.worker.id)
     if health is not None and _unhealthy(worker, health, now):
         return because(Code.UNHEALTHY, since_at=health.sick_since, message=health.message), None
-    return _black_hole(worker, evidence, policy, now)
+    return _black_hole(worker, evidence, policy, now) if evidence.failures else None
 
 
 def _unhealthy(worker: WorkerState, health: Health, now: float) -> bool:
@@ -118,8 +118,6 @@ def _black_hole(
     earlier machine of its name do not count.
     """
     name, least = worker.name, policy.black_hole_failures
-    if not evidence.failures:
-        return None
     ran = [success.at for success in evidence.successes if same_host(success.host, name)]
     since = max(worker.note.joined_at or worker.worker.created_at, worker.note.trusted_at or 0.0, now - WINDOW, *ran)
     failures = [

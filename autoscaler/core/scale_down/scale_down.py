@@ -167,8 +167,8 @@ def scale_down(machines: Sequence[WorkerState], context: ServiceContext) -> list
         if array is None:
             continue
         so_far = disabled[array.name], stopped[array.name]
-        about = (*context.about(worker, array), *so_far)
-        step = _BUSY.step_of(worker, about)
+        about = () if worker.empty else (*context.about(worker, array), *so_far)
+        step = None if worker.empty else _BUSY.step_of(worker, about)
         if step is None:
             step = judge(context.serving_worker(worker, array, disabled=so_far[0], stopped=so_far[1]))
             _BUSY.keep(step, about)
