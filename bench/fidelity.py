@@ -144,7 +144,10 @@ def played(jobs: Sequence[WorkloadJob]) -> Real:
             late = _submit(cell, jobs, began)
             _until_all_is_gone(cell, running, len(jobs))
             until = time.time()
-            service, qmaster = _usage(str(cell.home)), _usage("sge_qmaster", str(cell.directory))
+            service, qmaster = (
+                _usage("autoscaler.commands.main", str(cell.home)),
+                _usage("sge_qmaster", str(cell.directory)),
+            )
         finally:
             running.terminate(60.0)
             events.terminate(10.0)

@@ -189,7 +189,7 @@ def test_jobs_that_nothing_could_hold_are_left_out_and_counted(table: TrialTable
 
 
 def test_the_trial_ends_when_its_time_is_over(table: TrialTable, tmp_path: Path) -> None:
-    reality = watch(table, jobs_of(40, seconds=3600.0), HostChange(0.0, "n1", 4), lasts=5000.0)
+    reality = watch(table, jobs_of(40, submitted=5.0, seconds=3600.0), HostChange(0.0, "n1", 4), lasts=5000.0)
     watched = read(table, tmp_path)
     assert not reality.over
     assert watched.until - watched.since == pytest.approx(5000.0, abs=2 * EVERY)
