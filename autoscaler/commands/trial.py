@@ -36,6 +36,7 @@ from autoscaler.report.wording import duration as words
 
 if TYPE_CHECKING:
     from autoscaler.core.policy import Policy
+    from autoscaler.engine.loop import Loop
     from autoscaler.engine.trial_keeper import TrialKeeper
     from autoscaler.providers.interface import Provider
     from autoscaler.settings import Settings
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from autoscaler.simulation.run import Simulation
     from autoscaler.simulation.trial_report import TrialReport
     from autoscaler.simulation.watched import Scenario, Watched
+    from autoscaler.store.lock import CellKey
     from autoscaler.store.trial import TrialTable
 
 USUAL = 7 * 86_400.0
@@ -51,6 +53,7 @@ USUAL = 7 * 86_400.0
 TOLD_EVERY = 3600.0
 """Seconds between two lines about a trial that goes on, where they do not go to a terminal."""
 OVER = "the trial is over"
+SERVED = "an autoscaler serves this cell now, which ends the trial"
 
 
 @click.command("trial")
@@ -86,16 +89,21 @@ def command(
 ) -> int:
     """Watch this cell, change nothing, and report what the autoscaler would have done.
 
-    It observes as the service does, and decides with these settings, at the prices of a catalogue. It needs no cloud,
-    no credentials, and no rights in Grid Engine but to look. When the time is over, or after Ctrl-C, what it saw is
-    simulated: with your hosts alone, with workers beside them, with workers alone, and with other settings.
+    It observes as the service does, and decides with these settings, at the prices of a catalogue. The settings have to
+    name an instance type. It needs no cloud, no credentials, and no rights in Grid Engine but to look. When the time is
+    over, or after Ctrl-C, what it saw is simulated: with your hosts alone, with workers beside them, with workers
+    alone, and with other settings.
 
     Ended in another way, it goes on when it is started again.
     """
     _refuse_served(invocation)
+    if lasts is not None and days is not None:
+        raise SettingsError("--for and --days say the same: leave one out")
+    if page is not None and not os.access(page if page.exists() else page.parent, os.W_OK):
+        raise SettingsError(f"cannot write {page}: choose a place that is yours to write")
     options = SimulationOptions(catalog=catalog, boot=boot, memory_complex=memory_complex)
     trial = _Trial(invocation, options, core_price, [name for name in compare.split(",") if name])
-    with _opened(trial.file) as table:
+    with _opened(trial.file, alone=not only_report) as table:
         if not only_report and not trial.watch(table, days * 86_400 if days is not None else lasts, anew=anew):
             echo("stopped: started again, it goes on", err=True)
             return 0
@@ -124,12 +132,20 @@ def _refuse_served(invocation: Invocation) -> None:
 
 
 @contextlib.contextmanager
-def _opened(file: Path) -> Iterator[TrialTable]:
-    """The record of this cell's trial, for one process at a time. Raises LockHeld, StateNotKept, SettingsError."""
+def _opened(file: Path, *, alone: bool) -> Iterator[TrialTable]:
+    """The record of this cell's trial. `alone`: no other process may watch. Raises LockHeld, StateNotKept,
+    SettingsError.
+    """
     from autoscaler.store.lock import try_lock
     from autoscaler.store.trial import TrialTable
 
     table = TrialTable.open(file)
+    if not alone:
+        try:
+            yield table
+        finally:
+            table.close()
+        return
     try:
         lock = try_lock(file.with_suffix(".trial-lock"))
         if lock is None:
@@ -221,9 +237,9 @@ class _Trial:
         if why := _unreadable(self.invocation.common / "accounting"):
             echo(f"{why}: ends of jobs are known to a pass, and jobs of less may be missing", err=True)
         stopped = self._watch(table, times.ends)
-        if stopped == "SIGINT":
+        if stopped in (SERVED, "SIGINT"):
             table.end_at(time.time())
-        return stopped in (OVER, "SIGINT")
+        return stopped in (OVER, SERVED, "SIGINT")
 
     def _watch(self, table: TrialTable, ends: float) -> str:
         """Make passes; returns what ended them."""
@@ -234,10 +250,14 @@ class _Trial:
         keeper = TrialKeeper(table, queue, ends, lambda: loop.stop(OVER))
         watching = _Watching(self.invocation, self.options.catalog)
         with serving(watching, around=Around(lambda _: keeper)) as loop, loop.signals():
+            loop.observer.ask_scheduler = None  # qmaster notes who asks about jobs of others
             teller = _Teller(keeper, ends, queue)
             loop.attach(teller)
+            loop.attach(_EndedByService(self.invocation.cell, loop))
             loop.run()
             teller.clear()
+            if loop.stopped_by == SERVED:
+                echo(SERVED, err=True)
             return loop.stopped_by
 
     # -- the report ----------------------------------------------------------------------------------------------------
@@ -327,6 +347,22 @@ class _Scenarios:
         shown.clear()
         price = watched.price(conditions.buckets, trial.core_price) if scenario.keeps_hosts else 0.0
         return with_hosts(document, price)
+
+
+class _EndedByService(PassListener):
+    """Ends a trial when an autoscaler begins to serve its cell: workers are no hosts of one's own."""
+
+    title = "the end of the trial"
+    in_dry_run = True
+
+    def __init__(self, cell: CellKey, loop: Loop) -> None:
+        self._cell, self._loop = cell, loop
+
+    def begins(self) -> None:
+        from autoscaler.store.lock import running
+
+        if running(self._cell) is not None:
+            self._loop.stop(SERVED)
 
 
 class _Teller(PassListener):

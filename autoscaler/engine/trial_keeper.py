@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobCategory, JobRequest, QueueInstance
 from autoscaler.core.model.complexes import amount, task_count
 from autoscaler.core.model.reasons import Code
-from autoscaler.core.outcome.innermost import LEADS_ON
+from autoscaler.core.outcome.innermost import LEADS_ON, cause_of
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.pass_listener import FailedPass, Pass, PassListener
 from autoscaler.report.waiting_cause import waiting_cause
@@ -30,6 +30,25 @@ PASSING = LEADS_ON | {
     Code.LAUNCH_REPLACES,
 }
 """Causes that end by themselves, or by launches, of which a trial makes none."""
+
+
+NOT_YET = frozenset(
+    {
+        Code.HELD,
+        Code.DEPENDENT,
+        Code.FUTURE,
+        Code.IN_ERROR,
+        Code.BEYOND_CONCURRENCY,
+        Code.BEYOND_ARRAY_LIMIT,
+        Code.BEYOND_USER_LIMIT,
+        Code.BEYOND_QUOTA,
+        Code.QUOTA_ALLOWS_NONE,
+        Code.BEYOND_GLOBAL,
+        Code.TOO_MUCH_FOR_QUOTA,
+        Code.TOO_MUCH_FOR_CELL,
+    }
+)
+"""Causes for which a job could start on no host, however many there are."""
 
 
 class TrialKeeper(PassListener):
@@ -73,7 +92,7 @@ class TrialKeeper(PassListener):
             self._table.watches(self._since, now)
             self._note_hosts(cluster, now, only)
             self._note_runs(cluster, now, only)
-            self._note_waiting(cluster, now, only)
+            self._note_waiting(cluster, now, only, done.plan)
             self._note_causes(done.plan)
         self._last = now
         self._end_if_over(now)
@@ -112,16 +131,28 @@ class TrialKeeper(PassListener):
         over = [run for key, run in self._runs.items() if key not in found]
         over += [self._runs[run.key] for run in began if run.key in self._runs]
         self._table.end_runs(over, now if self._last is None else (self._last + now) / 2)
+        began = [replace(run, eligible=self._eligible(run)) for run in began]
         self._table.add_runs(began)
         began_now = {run.key: run for run in began}
         self._runs = {key: began_now.get(key) or self._runs[key] for key in found}
         self.jobs_seen.update(run.job for run in began)
 
-    def _note_waiting(self, cluster: Cluster, now: float, only: str | None) -> None:
+    def _eligible(self, run: RunSeen) -> float | None:
+        """From when it could have started, by the passes before its start."""
+        seen = self._waiting.get(run.job)
+        if seen is None or seen.submitted > run.started:
+            return None
+        return min(run.started, max(seen.submitted, seen.held_at or 0.0))
+
+    def _note_waiting(self, cluster: Cluster, now: float, only: str | None, plan: Plan) -> None:
         found: dict[int, WaitingSeen] = {}
+        uncounted, blocked = _verdicts(plan)
         for category in cluster.job_categories:
             if only is None or _may_use(category.ask, only):
                 self._gather(category, now, found)
+        for key, job in found.items():
+            held_at = now if key in blocked else job.held_at
+            found[key] = replace(job, held_at=held_at, counts=key not in uncounted)
         self.wait_now = sum(job.tasks for job in found.values())
         changed = [job for key, job in found.items() if self._waiting.get(key) != job]
         gone = [replace(job, tasks=0) for key, job in self._waiting.items() if job.tasks and key not in found]
@@ -132,7 +163,6 @@ class TrialKeeper(PassListener):
     def _gather(self, category: JobCategory, now: float, found: dict[int, WaitingSeen]) -> None:
         """An array may be in several categories: some of its tasks on hold, others not."""
         ask = category.ask
-        held = "h" in ask.state or ask.dependent or ask.unscheduled
         for job, tasks, submitted in zip(category.jobs, category.tasks, category.submitted, strict=True):
             known = self._waiting.get(job)
             known = known if known is not None and known.submitted == submitted else None
@@ -141,7 +171,7 @@ class TrialKeeper(PassListener):
                 job,
                 submitted,
                 (before.tasks if before else 0) + (task_count(tasks) if tasks else 1),
-                now if held else before.held_at if before else known.held_at if known else None,
+                None if known is None else known.held_at,
                 ask.owner,
                 ask.project or "",
                 ask.slots_max if ask.slots_max == ask.slots_min else ask.slots_min,
@@ -160,6 +190,20 @@ class TrialKeeper(PassListener):
                     self._causes.add(key)
                     new.append((*key, cause.sentence))
         self._table.note_causes(new)
+
+
+def _verdicts(plan: Plan) -> tuple[set[int], set[int]]:
+    """The jobs that do not count as demand, and those of which no task could start on any host."""
+    judged: set[int] = set()
+    counted: set[int] = set()
+    startable: set[int] = set()
+    for verdict in plan.job_categories:
+        judged.update(verdict.jobs)
+        if verdict.counted:
+            counted.update(verdict.jobs)
+        if verdict.counted or cause_of(verdict.reason).code not in NOT_YET:
+            startable.update(verdict.jobs)
+    return judged - counted, judged - startable
 
 
 def _serves(cluster: Cluster, queue: str) -> bool:
@@ -190,12 +234,14 @@ def _runs(cluster: Cluster, now: float, only: str | None) -> dict[tuple[int, str
     found: dict[tuple[int, str], RunSeen] = {}
     for host, instance in _every_instance(cluster, only):
         for job in instance.jobs:
+            if job.started is None:
+                continue  # in transfer: a later pass knows when it starts
             key = (job.number, job.task)
             known = found.get(key)
             if known is not None:
                 found[key] = replace(known, slots=known.slots + job.slots)
                 continue
-            started = now if job.started is None else min(job.started, now)
+            started = min(job.started, now)
             found[key] = RunSeen(
                 job.number, job.task, started, job.owner, job.slots, job.pe, job.hard, instance.queue, host.name
             )
@@ -207,5 +253,5 @@ def _every_instance(cluster: Cluster, only: str | None) -> Iterator[tuple[Execut
 
 
 def _started_again(known: RunSeen, run: RunSeen, last: float | None) -> bool:
-    """Whether it is another start. A job in transfer has no time of its start yet, and shows one in a later pass."""
+    """Whether it is another start, after the last pass."""
     return run.started > known.started and last is not None and run.started > last

@@ -94,7 +94,7 @@ class CellConfiguration:
         return (QuotaSet("user_slots", True, (rule,)),)
 
     def __post_init__(self) -> None:
-        if self.memory_complex and self.memory_complex not in self.complexes:
+        if self.memory_complex:  # also where it is one that is not consumable as shipped
             self.complexes[self.memory_complex] = Complex(
                 self.memory_complex, self.memory_complex, "MEMORY", "<=", "YES", Consumable.PER_SLOT, "0"
             )

@@ -101,8 +101,9 @@ class TrialReport:
         )
 
     def _instead(self) -> str:
-        before = self.watched.happened["mean_wait_s"]
-        return "" if before is None else f" instead of {words(before)}"
+        """Compared with the hosts alone in the same simulation: what it leaves out is left out of both."""
+        before = self._simulated("mean") if self.watched.happened["tasks"] else None
+        return "" if before is None else f", where your hosts alone give {words(before)}"
 
     def _sure(self) -> Iterator[str]:
         happened, simulated = self.watched.happened["mean_wait_s"], self._simulated("mean")
@@ -129,8 +130,10 @@ class TrialReport:
             yield Block(title, ("time", "launched", "removed"), rows[:MOST_MOVES], more)
         yield from self._settings()
         if self.watched.causes:
-            rows = [[f"{each.jobs}", each.code, each.sentence] for each in self.watched.causes[:MOST_CAUSES]]
-            yield Block("Why jobs waited, by these settings, with an example", ("jobs", "reason", ""), rows)
+            causes = self.watched.causes
+            rows = [[f"{each.jobs}", each.code, each.sentence] for each in causes[:MOST_CAUSES]]
+            more = [f"… and {len(causes) - MOST_CAUSES} more"] if len(causes) > MOST_CAUSES else []
+            yield Block("Why jobs waited, by these settings, with an example", ("jobs", "reason", ""), rows, more)
 
     def _backtest(self) -> Block:
         happened = self.watched.happened
@@ -157,7 +160,8 @@ class TrialReport:
         return float(abs(simulated - happened) / happened)
 
     def _moves(self) -> Iterator[list[str]]:
-        assert self.moves is not None
+        if self.moves is None:
+            return
         both = [(at, kind, number, 0) for at, kind, number in self.moves.launches_at]
         both += [(at, kind, 0, 1) for at, kind in self.moves.removals_at]
         for moment, group in groupby(sorted(both), key=lambda each: each[0] // MOMENT):
@@ -201,6 +205,7 @@ class TrialReport:
                 {"setting": each.setting, "now": each.now, "tried": each.tried, "policy": each.document}
                 for each in self.changed
             ],
+            "moves": [dict(zip(("at", "launched", "removed"), row, strict=True)) for row in self._moves()],
             "causes": [{"code": each.code, "sentence": each.sentence, "jobs": each.jobs} for each in watched.causes],
             "assumptions": list(assumptions),
         }

@@ -6,7 +6,7 @@ Ends of jobs come from Grid Engine's accounting where it can be read, else from 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,14 @@ from autoscaler.simulation.cell import HostChange
 from autoscaler.simulation.measures import HOUR, quantile
 from autoscaler.simulation.past import ends_of
 from autoscaler.simulation.workload import SPREAD, Workload, WorkloadError, WorkloadJob
-from autoscaler.store.trial import HostSeen, RunSeen, TrialTable, WaitingSeen
+from autoscaler.store.trial import CauseSeen, HostSeen, RunSeen, TrialTable, WaitingSeen
 
 ON_ONE_HOST = "$pe_slots"
 UNBOUNDED = 1 << 30
+SAME_START = 60.0
+"""Seconds between a start as qmaster and as accounting have it: the second is the execd's."""
+TOLD_GAP = 60.0
+"""Seconds without a pass from which they are told."""
 ABOUT = 0.9
 """Share of a host's memory that an offer needs to be its like: a kernel reports less than what was bought."""
 
@@ -60,7 +64,9 @@ class Watched:
     """Parallel environments whose jobs spread over hosts."""
     unread: str = ""
     """Why accounting could not be read; '': it was."""
-    causes: Sequence[Any] = field(default=())
+    causes: Sequence[CauseSeen] = ()
+    never_counted: int = 0
+    """Tasks that waited at the end and counted as no demand."""
 
     # -- the jobs ------------------------------------------------------------------------------------------------------
 
@@ -103,7 +109,12 @@ class Watched:
     def _said(self, options: AccountingOptions) -> Iterator[str]:
         kept = ", ".join(options.requests) or "none"
         yield f"Requests of these complexes count: {kept}. Parallel jobs spread over hosts if their environment does."
-        yield "A task counts from its submission, or from when it was last seen on hold. -tc does not limit it."
+        yield (
+            "A task comes when it could start: time on hold, beyond -tc or beyond a quota is no wait. Shares, "
+            "reservations, calendars and load are not simulated: the backtest shows what that means here."
+        )
+        if self.never_counted:
+            yield f"Left out, since they would launch nothing: {count(self.never_counted, 'task')} waiting at the end."
         if self.unread:
             yield f"Accounting was not read ({self.unread}): ends are known to a pass, and short jobs may be missing."
         running = sum(task.runs for task in self.tasks)
@@ -118,7 +129,7 @@ class Watched:
             yield f"Never seen waiting: {count(unseen, 'task')} that started between two passes, and waited 0 s."
         if guessed := sum(not task.known_end and not task.runs for task in self.tasks):
             yield f"Not in accounting: {count(guessed, 'end')}, each taken between the two passes around it."
-        if gaps := self.unwatched:
+        if (gaps := self.unwatched) >= TOLD_GAP:
             yield f"Nobody watched for {gaps / 60:.0f} min: hosts are taken as they were before."
 
     @property
@@ -258,10 +269,11 @@ def read_watched(table: TrialTable, accounting: Path, queue: str) -> Watched:
     left = [
         (job, _estimate(known, _likeness(_as_end(job, 0.0, 0.0)), 0.0))
         for job in waiting.values()
-        if job.tasks and (job.held_at is None or job.held_at < until)
+        if job.tasks and job.counts
     ]
+    others = sum(job.tasks for job in waiting.values() if not job.counts)
     spread = tuple(name for name, rule in table.environments().items() if rule != ON_ONE_HOST)
-    return Watched(since, until, periods, tasks, left, hosts, spread, unread, table.causes())
+    return Watched(since, until, periods, tasks, left, hosts, spread, unread, table.causes(), others)
 
 
 def _ended(ends: Iterable[JobEnd], runs: Iterable[RunSeen], waiting: Mapping[int, WaitingSeen]) -> list[Task]:
@@ -269,14 +281,18 @@ def _ended(ends: Iterable[JobEnd], runs: Iterable[RunSeen], waiting: Mapping[int
     last: dict[tuple[int, str], Task] = {}
     for run in runs:
         if run.ended is not None:
-            last[run.key] = Task(_end_of(run, waiting, run.ended), _from_when(run.job, None, waiting), known_end=False)
+            last[run.key] = Task(_end_of(run, waiting, run.ended), run.eligible, known_end=False)
         else:
             last.pop(run.key, None)
     alive = {run.key for run in runs if run.ended is None}
     for end in sorted(ends, key=lambda end: end.ended_at or 0.0):
         key = (end.job, str(end.task) if end.task else "")
         if key not in alive:
-            last[key] = Task(end, _from_when(end.job, end.submitted_at, waiting))
+            seen = last.get(key)
+            known = seen is not None and abs((seen.end.started_at or 0.0) - (end.started_at or 0.0)) < SAME_START
+            eligible = seen.submitted if known and seen is not None else None
+            came = end.submitted_at if eligible is None else eligible
+            last[key] = Task(end, min(came, end.started_at or came))
     return list(last.values())
 
 
@@ -296,15 +312,7 @@ def _running(
             so_far = max(0.0, until - run.started)
             seconds = max(so_far, _estimate(known, _likeness(_end_of(run, waiting, until)), so_far))
             end = _end_of(run, waiting, run.started + seconds)
-            yield Task(end, _from_when(run.job, None, waiting), known_end=False, runs=True)
-
-
-def _from_when(job: int, submitted: float | None, waiting: Mapping[int, WaitingSeen]) -> float | None:
-    """When it could have started first; None: no pass saw it wait, and accounting does not have it."""
-    seen = waiting.get(job)
-    if seen is None or (submitted is not None and abs(seen.submitted - submitted) > 1.0):
-        return submitted
-    return max(seen.submitted, seen.held_at or 0.0)
+            yield Task(end, run.eligible, known_end=False, runs=True)
 
 
 def _estimate(known: RunTimes, like: Likeness, running: float) -> float:

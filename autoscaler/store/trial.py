@@ -38,6 +38,7 @@ TABLES: Migration = (
         hard TEXT NOT NULL,
         queue TEXT NOT NULL,
         host TEXT NOT NULL,
+        eligible REAL,
         PRIMARY KEY (job, task, started)
     ) STRICT, WITHOUT ROWID
     """,
@@ -51,7 +52,8 @@ TABLES: Migration = (
         project TEXT NOT NULL,
         slots INTEGER NOT NULL,
         pe TEXT NOT NULL,
-        hard TEXT NOT NULL
+        hard TEXT NOT NULL,
+        counts INTEGER NOT NULL
     ) STRICT
     """,
     "CREATE TABLE environments (name TEXT PRIMARY KEY, rule TEXT NOT NULL) STRICT, WITHOUT ROWID",
@@ -105,6 +107,8 @@ class RunSeen:
     host: str = ""
     ended: float | None = None
     """Between the two passes of which only the first saw it; None: it still ran in the last one."""
+    eligible: float | None = None
+    """From when it could have started, had there been a host; None: no pass saw it wait."""
 
     @property
     def key(self) -> tuple[int, str]:
@@ -120,12 +124,14 @@ class WaitingSeen:
     tasks: int = 1
     """That waited then; 0: all have started, or it was deleted."""
     held_at: float | None = None
-    """When it was last seen on hold, or waiting for other jobs or a time."""
+    """When it could last not have started on any host: on hold, beyond `-tc` or a quota, before its time."""
     owner: str = ""
     project: str = ""
     slots: int = 1
     pe: str = ""
     hard: Requests = ()
+    counts: bool = True
+    """Whether it counted as demand: else no worker would be launched for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,22 +182,15 @@ class TrialTable(Table):
 
     def add_runs(self, runs: Iterable[RunSeen]) -> None:
         self._database.execute_many(
-            "INSERT INTO runs VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET ended = NULL",
+            "INSERT INTO runs VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET ended = NULL",
             (
                 (
-                    run.job,
-                    run.task,
-                    run.started,
-                    run.owner,
-                    run.slots,
-                    run.pe,
-                    json.dumps(run.hard),
-                    run.queue,
-                    run.host,
+                    run.job, run.task, run.started, run.owner, run.slots, run.pe, json.dumps(run.hard), run.queue,
+                    run.host, run.eligible,
                 )
                 for run in runs
             ),
-        )
+        )  # fmt: skip
 
     def end_runs(self, runs: Iterable[RunSeen], at: float) -> None:
         self._database.execute_many(
@@ -201,11 +200,11 @@ class TrialTable(Table):
 
     def note_waiting(self, jobs: Iterable[WaitingSeen]) -> None:
         self._database.execute_many(
-            "INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (
                     one.job, one.submitted, one.tasks, one.held_at, one.owner, one.project, one.slots, one.pe,
-                    json.dumps(one.hard),
+                    json.dumps(one.hard), one.counts,
                 )
                 for one in jobs
             ),
@@ -244,7 +243,7 @@ class TrialTable(Table):
         return [
             RunSeen(
                 row["job"], row["task"], row["started"], row["owner"], row["slots"], row["pe"], _requests(row["hard"]),
-                row["queue"], row["host"], row["ended"],
+                row["queue"], row["host"], row["ended"], row["eligible"],
             )
             for row in rows
         ]  # fmt: skip
@@ -254,7 +253,7 @@ class TrialTable(Table):
         return [
             WaitingSeen(
                 row["job"], row["submitted"], row["tasks"], row["held_at"], row["owner"], row["project"], row["slots"],
-                row["pe"], _requests(row["hard"]),
+                row["pe"], _requests(row["hard"]), bool(row["counts"]),
             )
             for row in self._database.rows("SELECT * FROM waiting ORDER BY job")
         ]  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Running
-from autoscaler.store.trial import TrialTable
+from autoscaler.store.trial import RunSeen, TrialTable
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown
 from tests.grid_engine.gate import Gate
@@ -76,6 +76,14 @@ def watched(scaling: Autoscaling) -> list[tuple[float, float]]:
     table = TrialTable.open(found[0])
     try:
         return table.periods()
+    finally:
+        table.close()
+
+
+def seen_runs(scaling: Autoscaling) -> list[RunSeen]:
+    table = TrialTable.open(next(iter(scaling.state.glob("*.trial"))))
+    try:
+        return table.runs()
     finally:
         table.close()
 
@@ -143,7 +151,7 @@ def test_a_killed_trial_goes_on_and_ends_by_itself(cell: Cell, until: Until, sho
     until(lambda: scaling.ended_well(second), 30)
     began = watched(scaling)[0][0]
     document = reported(scaling)
-    assert document["happened"]["tasks"] == 4
+    assert document["happened"]["tasks"] == 4, [(run.key, run.started, run.ended) for run in seen_runs(scaling)]
     lasts = f"{watched(scaling)[-1][1] - began + 15:.0f}s"
     with trial(scaling, "--for", lasts) as (process, output):
         third = cell.submit("-b", "y", "sleep", "2")
@@ -159,7 +167,11 @@ def test_a_killed_trial_goes_on_and_ends_by_itself(cell: Cell, until: Until, sho
 
 def test_where_an_autoscaler_serves_there_is_nothing_to_try(cell: Cell, until: Until) -> None:
     scaling = Autoscaling(cell)
-    with scaling.running():
-        until(lambda: "serving cell" in scaling.log_text(), 60)
-        done = scaling.command("trial")
+    with trial(scaling, "--for", "1h") as (process, output):
+        until(lambda: watched(scaling), 60)
+        with scaling.running():
+            until(lambda: "serving cell" in scaling.log_text(), 60)
+            done = scaling.command("trial")
+            assert process.wait(120.0) == 0, output.read_text()
     assert (done.returncode, b"simulate --last 7d" in done.stderr) == (2, True)
+    assert "an autoscaler serves this cell now, which ends the trial" in output.read_text()

@@ -253,6 +253,38 @@ def test_a_job_on_hold_at_the_end_is_no_load(table: TrialTable, tmp_path: Path) 
     assert [job.job for job, _ in read(table, tmp_path).waiting] == [8]
 
 
+def test_what_no_worker_would_be_launched_for_is_no_load(table: TrialTable, tmp_path: Path) -> None:
+    passes(table, (1000.0, a_cluster(waiting=[waits(7, 990.0, "Eqw"), waits(8, 990.0)])))
+    watched = read(table, tmp_path)
+    assert ([job.job for job, _ in watched.waiting], watched.never_counted) == ([8], 1)
+    said = watched.workload(AccountingOptions(1), EVERYTHING).assumptions
+    assert "Left out, since they would launch nothing: 1 task waiting at the end." in said
+
+
+def test_a_later_hold_of_an_array_does_not_change_when_its_first_task_came(table: TrialTable, tmp_path: Path) -> None:
+    rest = JobCategory(JobRequest("qw", owner="ann", array=True), (7,), ("1-8",), (990.0,), 8)
+    held = replace(rest, ask=replace(rest.ask, state="hqw"), tasks=("2-8",), count=7)
+    passes(
+        table,
+        (1000.0, a_cluster(waiting=[rest])),
+        (1010.0, a_cluster(HostJob(7, "1", "r", 1, started=1005.0), waiting=[held])),
+        (1200.0, a_cluster(HostJob(7, "1", "r", 1, started=1005.0), waiting=[held])),
+        (1210.0, a_cluster(waiting=[held])),
+    )
+    lines = [a_line(7, 990, 1006, 1205, host="n1", owner="ann").replace(":0:1.0:", ":1:1.0:", 1)]
+    assert [(run.task, run.eligible) for run in table.runs()] == [("1", 990.0)]
+    assert read(table, tmp_path).happened["mean_wait_s"] == pytest.approx(5.0), "from the beginning of the trial"
+    assert read(table, tmp_path, lines).happened["mean_wait_s"] == pytest.approx(6.0)
+
+
+def test_memory_counts_by_a_complex_that_is_not_consumable_as_shipped() -> None:
+    jobs = jobs_of(3, seconds=600.0, hard=(("h_vmem", "6G"),))
+    host = HostChange(0.0, "n1", 8, {"h_vmem": "8G"})
+    cell = CellConfiguration(memory_complex="h_vmem", host_changes=(host,))
+    waited = sorted(round(wait, -1) for wait in a_simulation(jobs, a_policy(), cell=cell, decider=Nobody()).run().waits)
+    assert waited == [0.0, 600.0, 1200.0]
+
+
 def test_slots_of_a_job_on_several_instances_are_added(table: TrialTable) -> None:
     job = HostJob(7, "", "r", 2, started=1004.0)
     hosts = tuple(ExecutionHost(name, (QueueInstance("main.q", name, 4, 2, 0, "", (job,)),)) for name in ("n1", "n2"))
@@ -267,7 +299,7 @@ def test_a_job_in_transfer_is_one_start_and_a_rescheduled_one_is_two(table: Tria
         (1010.0, a_cluster(HostJob(7, "", "r", 1, started=999.0))),
         (1020.0, a_cluster(HostJob(7, "", "Rr", 1, started=1015.0))),
     )
-    assert [(run.started, run.ended) for run in table.runs()] == [(1000.0, 1015.0), (1015.0, None)]
+    assert [(run.started, run.ended) for run in table.runs()] == [(999.0, 1015.0), (1015.0, None)]
 
 
 def test_a_disabled_host_has_no_slots_meanwhile(table: TrialTable) -> None:
@@ -447,6 +479,17 @@ def test_a_wrong_name_is_told_before_it_watches(cell: Invocation, capsys: pytest
     assert main(["trial", "--anew", "--compare", "nosuch"]) == 2
     assert "no such rule" in capsys.readouterr().err
     assert main(["trial", "--report", "--json"]) == 0, "nothing was forgotten"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    ((("--for", "1h", "--days", "2"), "leave one out"), (("--report", "--page", "{}/no/trial.html"), "cannot write")),
+)
+def test_bad_options_are_told_at_once(
+    cell: Invocation, capsys: pytest.CaptureFixture[str], tmp_path: Path, options: Sequence[str], said: str
+) -> None:
+    assert main(["trial", *(each.format(tmp_path) for each in options)]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_without_a_trial_there_is_nothing_to_report(
