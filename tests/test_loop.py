@@ -701,6 +701,33 @@ def test_a_signal_ends_the_loop_while_it_waits(one_host: World, number: signal.S
     assert loop.stopped_by == number.name
 
 
+@pytest.mark.parametrize(
+    ("before", "sent"),
+    ((signal.SIG_DFL, (signal.SIGHUP,)), (signal.SIG_IGN, (signal.SIGHUP, signal.SIGTERM))),
+    ids=("as usual", "ignored"),
+)
+def test_a_loop_that_does_not_reload_ends_with_its_terminal_unless_it_ignores_that(
+    one_host: World, before: signal.Handlers, sent: Sequence[signal.Signals]
+) -> None:
+    def hang_up() -> None:
+        for number in sent:
+            os.kill(os.getpid(), number)
+
+    loop = looping(one_host, until=99)
+    loop.poll = PATIENCE
+    usual = signal.signal(signal.SIGHUP, before)
+    try:
+        with loop.signals(reloads=False):
+            sender = threading.Timer(0.2, hang_up)
+            sender.start()
+            loop.run()
+            sender.join()
+        assert signal.getsignal(signal.SIGHUP) == before
+    finally:
+        signal.signal(signal.SIGHUP, usual)
+    assert loop.stopped_by == sent[-1].name
+
+
 def test_a_hangup_reloads_the_settings(one_host: World) -> None:
     changed = replace(POLICY, master="another")
 

@@ -517,8 +517,10 @@ class Loop:
     # -- wake-ups ------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT stop it, SIGHUP reads the settings again. Only on the main thread."""
+    def signals(self, *, reloads: bool = True) -> Iterator[None]:
+        """SIGTERM and SIGINT stop it, SIGHUP reads the settings again. Only on the main thread. `reloads`: False where
+        SIGHUP stops it, too, as the end of its terminal does, but for one that ignores it (`nohup`).
+        """
 
         def stop(number: int, _: FrameType | None) -> None:
             self.stop(signal.Signals(number).name)
@@ -528,6 +530,10 @@ class Loop:
             self.wakeup.ring()
 
         chosen = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
+        if not reloads:
+            chosen[signal.SIGHUP] = stop
+            if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+                del chosen[signal.SIGHUP]
         before = {number: signal.signal(number, handler) for number, handler in chosen.items()}
         try:
             yield
