@@ -35,6 +35,7 @@ from autoscaler.report.wording import count
 from autoscaler.report.wording import duration as words
 
 if TYPE_CHECKING:
+    from autoscaler.core.model.fleet import Bucket
     from autoscaler.core.policy import Policy
     from autoscaler.engine.loop import Loop
     from autoscaler.engine.trial_keeper import TrialKeeper
@@ -103,9 +104,10 @@ def command(
         raise SettingsError(f"cannot write {page}: choose a place that is yours to write")
     options = SimulationOptions(catalog=catalog, boot=boot, memory_complex=memory_complex)
     trial = _Trial(invocation, options, core_price, [name for name in compare.split(",") if name])
+    trial.check()
     with _opened(trial.file, alone=not only_report) as table:
         if not only_report and not trial.watch(table, days * 86_400 if days is not None else lasts, anew=anew):
-            echo("stopped: started again, it goes on", err=True)
+            _tell("stopped: started again, it goes on")
             return 0
         report, assumptions = trial.report(table)
     said, blocks = report.sentences(), list(report.blocks())
@@ -123,9 +125,19 @@ def command(
     return 0
 
 
+def _tell(text: str, *, ends_line: bool = True) -> None:
+    """Print for whoever looks on. A terminal that was closed meanwhile hinders nothing."""
+    with contextlib.suppress(OSError):
+        if ends_line:
+            echo(text, err=True)
+        else:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
 def _refuse_served(invocation: Invocation) -> None:
     if invocation.running is not None:
-        raise SettingsError(
+        raise LockHeld(
             f"an autoscaler serves this cell already (process {invocation.running.pid}): "
             "`sge-autoscaler simulate --last 7d` compares what it did with other settings"
         )
@@ -208,15 +220,22 @@ class _Trial:
     def conditions(self) -> Conditions:
         return conditions_of(self.options)
 
+    def check(self) -> None:
+        """Tell what is wrong now, and not in a week. Raises SettingsError."""
+        self.offers()
+        for name in self.compared:
+            candidate_of(self.invocation, name)
+
+    def offers(self) -> list[Bucket]:
+        """What these settings may rent. Raises WorkloadError if that is nothing."""
+        from autoscaler.simulation.candidates import allowed_offers
+
+        return allowed_offers(self.policy, self.conditions.buckets)
+
     # -- watching ------------------------------------------------------------------------------------------------------
 
     def watch(self, table: TrialTable, lasts: float | None, *, anew: bool) -> bool:
         """Watch until the time is over or Ctrl-C; False: something else ended it, so it goes on later."""
-        from autoscaler.simulation.candidates import allowed_offers
-
-        offers = allowed_offers(self.policy, self.conditions.buckets)
-        for name in self.compared:
-            candidate_of(self.invocation, name)  # a wrong name is told now, and not in a week
         now, times = time.time(), table.times
         if times is None or anew:
             table.begin(now, now + (USUAL if lasts is None else lasts))
@@ -227,7 +246,7 @@ class _Trial:
         if times.ends <= now:
             echo("the trial of this cell is over, and reported again; --anew begins another one", err=True)
             return True
-        types = ", ".join(dict.fromkeys(offer.type.name for offer in offers))
+        types = ", ".join(dict.fromkeys(offer.type.name for offer in self.offers()))
         echo(
             f"watching cell {self.invocation.cell.title} for {words(times.ends - now)}, and changing nothing; Ctrl-C "
             f"ends it and reports. These settings scale queue {self.policy.queues[0].name} with {types}, at most "
@@ -249,7 +268,7 @@ class _Trial:
         queue = self.policy.queues[0].name
         keeper = TrialKeeper(table, queue, ends, lambda: loop.stop(OVER))
         watching = _Watching(self.invocation, self.options.catalog)
-        with serving(watching, around=Around(lambda _: keeper)) as loop, loop.signals():
+        with serving(watching, around=Around(lambda _: keeper)) as loop, loop.signals(reloads=False):
             loop.observer.ask_scheduler = None  # qmaster notes who asks about jobs of others
             teller = _Teller(keeper, ends, queue)
             loop.attach(teller)
@@ -257,7 +276,7 @@ class _Trial:
             loop.run()
             teller.clear()
             if loop.stopped_by == SERVED:
-                echo(SERVED, err=True)
+                _tell(SERVED)
             return loop.stopped_by
 
     # -- the report ----------------------------------------------------------------------------------------------------
@@ -381,7 +400,7 @@ class _Teller(PassListener):
         if self._told is None and self._queue not in cluster.queues:
             self.clear()
             names = ", ".join(sorted(cluster.queues)) or "none"
-            echo(f"this cell has no queue {self._queue}: jobs of all queues count ({names})", err=True)
+            _tell(f"this cell has no queue {self._queue}: jobs of all queues count ({names})")
         if not self._line and self._told is not None and now - self._told < TOLD_EVERY:
             return
         self._told = now
@@ -391,12 +410,10 @@ class _Teller(PassListener):
             f"{count(keeper.hosts_now, 'host')}; {words(max(0.0, self._ends - now))} left"
         )
         if self._line:
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
+            _tell(f"\r\x1b[K{text}", ends_line=False)
         else:
-            echo(text, err=True)
+            _tell(text)
 
     def clear(self) -> None:
         if self._line:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            _tell("\r\x1b[K", ends_line=False)

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,14 +54,17 @@ def _without_load(line: bytes) -> bytes:
 
 
 @contextmanager
-def trial(scaling: Autoscaling, *words: str, user: int = 0) -> Iterator[tuple[Running, Path]]:
-    """The command beside the test, as a user; with its output."""
+def trial(
+    scaling: Autoscaling, *words: str, user: int = 0, under: Sequence[str] = ()
+) -> Iterator[tuple[Running, Path]]:
+    """The command beside the test, as a user, started by another one (`under`); with its output."""
     scaling.state.mkdir(exist_ok=True)
     os.chown(scaling.state, user, user)
     output = scaling.cell.home / f"trial-{len(list(scaling.cell.home.glob('trial-*')))}"
     output.touch()
     drop = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *READING) if user else ()
-    running = scaling.cell.start((*drop, "sge-autoscaler", "trial", *words), env=scaling.environment, output=output)
+    argv = (*drop, *under, "sge-autoscaler", "trial", *words)
+    running = scaling.cell.start(argv, env=scaling.environment, output=output)
     try:
         yield running, output
     finally:
@@ -165,6 +168,27 @@ def test_a_killed_trial_goes_on_and_ends_by_itself(cell: Cell, until: Until, sho
     assert b"--anew begins another one" in scaling.command("trial").stderr
 
 
+def test_the_end_of_its_terminal_ends_a_trial_that_goes_on_later_but_for_nohup(
+    cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = Autoscaling(cell, QUICK)
+    show_on_failure["trial"] = lambda: "\n".join(file.read_text() for file in cell.home.glob("trial-*"))
+    with trial(scaling, "--for", "1h") as (process, output):
+        until(lambda: watched(scaling), 60)
+        process.signal(signal.SIGHUP)
+        assert process.wait(120.0) == 0
+    assert "started again, it goes on" in output.read_text()
+    assert "In short" not in output.read_text(), "it reported, as if it were over"
+    with trial(scaling, under=("nohup",)) as (process, output):
+        until(lambda: len(watched(scaling)) == 2, 60)
+        process.signal(signal.SIGHUP)
+        seen = watched(scaling)[-1][1]
+        until(lambda: watched(scaling)[-1][1] > seen + 2.0, 60)
+        process.signal(signal.SIGINT)
+        assert process.wait(120.0) == 0
+    assert "In short" in output.read_text()
+
+
 def test_where_an_autoscaler_serves_there_is_nothing_to_try(cell: Cell, until: Until) -> None:
     scaling = Autoscaling(cell)
     with trial(scaling, "--for", "1h") as (process, output):
@@ -173,5 +197,5 @@ def test_where_an_autoscaler_serves_there_is_nothing_to_try(cell: Cell, until: U
             until(lambda: "serving cell" in scaling.log_text(), 60)
             done = scaling.command("trial")
             assert process.wait(120.0) == 0, output.read_text()
-    assert (done.returncode, b"simulate --last 7d" in done.stderr) == (2, True)
+    assert (done.returncode, b"simulate --last 7d" in done.stderr) == (5, True)
     assert "an autoscaler serves this cell now, which ends the trial" in output.read_text()
