@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,15 +120,32 @@ def _assumed_of_market(market: Market) -> list[str]:
 
 
 def policy_of(invocation: Invocation, changed: dict[str, str], file: Path | None = None) -> Policy:
+    """The policy of these settings with some changed, or of a file. Raises SettingsError, also for a changed name that
+    is no setting.
+    """
     from autoscaler.providers.registry import known_prefixes
     from autoscaler.settings import load_settings
+    from autoscaler.settings.loading import is_setting, unknown_setting
 
-    # Nothing is rented: the provider need not be chosen, nor its credentials be there.
-    environ = {**invocation.environ, **changed}
-    settings = load_settings(environ, file, known_prefixes=known_prefixes, strict=bool(changed))
+    unknown = [name for name in changed if not is_setting(name)]
+    if problems := [why for name in unknown if (why := unknown_setting(name, known_prefixes()))]:
+        raise SettingsError("; ".join(problems))
+    # Nothing is rented: the provider need not be chosen, nor its credentials or library be there.
+    settings = load_settings({**invocation.environ, **changed}, file, known_prefixes=known_prefixes)
+    if settings.process.provider:
+        _refuse_unknown(settings.process.provider)
     if not settings.queues:
         raise SettingsError("these settings have no queue to scale")
     return settings.policy(master="master")
+
+
+@cache
+def _refuse_unknown(provider: str) -> None:
+    """Raises SettingsError, which says which providers there are."""
+    from autoscaler.providers.registry import known, provider_class
+
+    if ":" not in provider and provider not in known():
+        provider_class(provider)
 
 
 def largest_host(policy: Policy, buckets: Sequence[Bucket]) -> int:
@@ -186,11 +204,14 @@ def candidate_of(invocation: Invocation, name: str) -> Candidate:
         return Candidate(name, policy_of(invocation, {}), name)
     if name == TODAY:
         return Candidate(name, policy_of(invocation, {}))
-    if Path(name).is_file():
-        return Candidate(Path(name).stem, policy_of(invocation, {}, Path(name)))
-    if "=" in name:
-        changed = dict(pair.partition("=")[::2] for pair in name.split("+"))
-        return Candidate(name, policy_of(invocation, changed))
+    try:
+        if Path(name).is_file():
+            return Candidate(Path(name).stem, policy_of(invocation, {}, Path(name)))
+        if "=" in name:
+            changed = dict(pair.partition("=")[::2] for pair in name.split("+"))
+            return Candidate(name, policy_of(invocation, changed))
+    except SettingsError as error:
+        raise SettingsError(f"--compare {name}: {error}") from error
     raise SettingsError(
         f"--compare {name}: there is no settings file of this name, and no such rule; write today, a file, "
         f"NAME=VALUE, or one of {', '.join(_RULES)}"

@@ -25,7 +25,16 @@ from autoscaler.settings.launcher import PREFIXES, close_to, describes_a_paramet
 from autoscaler.settings.policies import HOST_NAMES, array_name, budgets, node_array_policy, of_one_name, queue_policy
 from autoscaler.settings.process_settings import Process
 from autoscaler.settings.queue_settings import HybridSize, QueueSettings
-from autoscaler.settings.queues import DRY_RUN, Served, Switches, as_launched, contradictory, multiplied, served
+from autoscaler.settings.queues import (
+    DRY_RUN,
+    Served,
+    Switches,
+    as_launched,
+    contradictory,
+    is_switch,
+    multiplied,
+    served,
+)
 from autoscaler.settings.rows import extra, rows
 from autoscaler.strict_modes import GROUP_ENV, refuse_exposed
 
@@ -367,6 +376,15 @@ def _of_launcher(key: str, environ: Mapping[str, str], on_platform: bool) -> str
     return meant
 
 
+def unknown_setting(name: str, prefixes: Iterable[str]) -> str | None:
+    """Why no setting has this name, with a suggestion; None: it is one, or may be one of a provider or an autoscale
+    policy. `prefixes`: of providers' own settings.
+    """
+    if is_setting(name) or is_switch(name) or name.startswith((*prefixes, POLICY_PREFIX)):
+        return None
+    return _unknown(name, "")
+
+
 def is_setting(name: str) -> bool:
     """Whether this environment name is a setting of ours, for the process or a queue, and no provider's or policy's."""
     return name in (CONFIG_ENV, GROUP_ENV) or _place(name) is not None
@@ -385,12 +403,13 @@ def _place(key: str) -> tuple[str, str] | None:
 
 def _unknown(key: str, where: str) -> str:
     base = match["name"] if (match := _SUFFIXED.fullmatch(key)) else key
+    named = f"{key} {where}" if where else key
     if base in _PROCESS:
-        return f"{key} {where}: {base} applies to all queues and takes no suffix"
+        return f"{named}: {base} applies to all queues and takes no suffix"
     close = close_to(key, _KNOWN)
     if close == key:  # it differs in its suffix alone, which stands for no queue
         close = None
-    return f"{key} {where} is not a setting" + (
+    return f"{named} is not a setting" + (
         f"; did you mean {close}?" if close else "; `sge-autoscaler config show` lists all"
     )
 

@@ -31,6 +31,11 @@ Sections = dict[str, dict[str, str]]
 """By suffix ('' for the first queue), environment name without suffix → text."""
 
 
+def is_switch(name: str) -> bool:
+    """Whether it switches one queue on, or its dry run."""
+    return _SWITCH.fullmatch(name) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """The result for all queues that have a setting."""

@@ -55,6 +55,11 @@ def allowed_offers(policy: Policy, buckets: Sequence[Bucket]) -> list[Bucket]:
     allowed = [
         bucket for bucket in buckets if bucket.key.price_type in array.price_types and _is_allowed(bucket, array)
     ]
+    if not allowed and not array.instance_type and not array.family:
+        raise WorkloadError(
+            "these settings name no instance type, so nothing can be rented: set CP_CAP_AUTOSCALE_INSTANCE_TYPE in the "
+            "environment, or in a file that `sge-autoscaler --config FILE` names"
+        )
     if not allowed:
         wanted = f"family {array.family or '?'}" if array.hybrid else f"type {array.instance_type or '(none)'}"
         raise WorkloadError(

@@ -97,6 +97,13 @@ def test_a_market_is_played_and_told(capsys: pytest.CaptureFixture[str], tmp_pat
         (["generated:5", "--compare", "nosuch"], "no such rule"),
         (["generated:5", "--compare", ","], "names nothing to try"),
         (["generated:5", "--compare", "CP_CAP_AUTOSCALE_IDEL_TIMEOUT=5"], "CP_CAP_AUTOSCALE_IDLE_TIMEOUT"),
+        (
+            ["generated:5", "--compare", "CP_CAP_AUTOSCALE_IDEL_TIMEOUT=5"],
+            "--compare CP_CAP_AUTOSCALE_IDEL_TIMEOUT=5: CP_CAP_AUTOSCALE_IDEL_TIMEOUT is not a setting; did you mean",
+        ),
+        (["generated:5", "--compare", "CP_CAP_NOPE=3"], "CP_CAP_NOPE is not a setting"),
+        (["generated:5", "--compare", "CP_CAP_AUTOSCALE_PROVIDER_1=aws"], "applies to all queues and takes no suffix"),
+        (["generated:5", "--compare", "CP_CAP_AUTOSCALE_PROVIDER=azur"], "'azur': did you mean azure?"),
         (["generated:5", "--compare", "CP_CAP_AUTOSCALE_WORKERS=three"], "CP_CAP_AUTOSCALE_WORKERS"),
         (["generated:5", "--schedule-interval", "0"], "more than 0 s"),
         (["generated:5", "--compare", "CP_CAP_AUTOSCALE_INSTANCE_TYPE=z9.large"], "nothing can be rented"),
@@ -105,6 +112,32 @@ def test_a_market_is_played_and_told(capsys: pytest.CaptureFixture[str], tmp_pat
 def test_bad_input_is_one_clear_error(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     assert main(["simulate", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "changed",
+    (
+        "CP_CAP_SGE_QUEUE_NAME_1=second.q+CP_CAP_AUTOSCALE_WORKERS_1=3+CP_CAP_AUTOSCALE_1=true",
+        "CP_CAP_AUTOSCALE_PROVIDER=local",
+    ),
+)
+def test_settings_of_all_kinds_can_be_tried(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_OF_ANOTHER_VERSION", "1")  # refuses neither these settings nor others
+    assert main(["simulate", "generated:5", "--compare", f"today,{changed}"]) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("hybrid", ("true", "false"))
+def test_settings_without_a_type_say_what_to_set(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, hybrid: str
+) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_INSTANCE_TYPE", "")
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_HYBRID", hybrid)
+    assert main(["simulate", "generated:5"]) == 2
+    said = capsys.readouterr().err
+    assert "set CP_CAP_AUTOSCALE_INSTANCE_TYPE" in said
+    assert "--config" in said
 
 
 def test_a_page_stands_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -124,7 +124,16 @@ def test_the_chosen_settings_give_what_the_sweep_said(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("changed", "message"),
     (
-        (("IDLE_TIMEOUT =", "IDEL_TIMEOUT ="), "did you mean CP_CAP_AUTOSCALE_IDLE_TIMEOUT"),
+        (
+            ("IDLE_TIMEOUT =", "IDEL_TIMEOUT ="),
+            "settings (CP_CAP_AUTOSCALE_IDEL_TIMEOUT=5): CP_CAP_AUTOSCALE_IDEL_TIMEOUT is not a setting; did you mean "
+            "CP_CAP_AUTOSCALE_IDLE_TIMEOUT",
+        ),
+        (
+            ("CP_CAP_AUTOSCALE_IDLE_TIMEOUT =", "CP_CAP_NOPE ="),
+            "settings (CP_CAP_NOPE=5): CP_CAP_NOPE is not a setting",
+        ),
+        ((f"{IDLE} = [5, 30, 900]", "CP_CAP_AUTOSCALE_PROVIDER = ['azur']"), "'azur': did you mean azure?"),
         (("[5, 30, 900]", "['soon']"), "IDLE_TIMEOUT"),
         (("spread = 0.3", "spraed = 0.3"), "conditions: 'spraed' is not known here; did you mean spread?"),
         (("spread = 0.3", "spread = 'wide'"), "conditions: Invalid value for '--spread'"),

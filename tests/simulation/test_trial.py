@@ -492,6 +492,17 @@ def test_bad_options_are_told_at_once(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("options", ((), ("--report",)), ids=("watching", "reporting"))
+def test_without_a_type_it_says_what_to_set(
+    cell: Invocation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: Sequence[str]
+) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_INSTANCE_TYPE", "")
+    assert main(["trial", *options]) == 2
+    said = capsys.readouterr().err
+    assert "set CP_CAP_AUTOSCALE_INSTANCE_TYPE" in said
+    assert "--config" in said
+
+
 def test_without_a_trial_there_is_nothing_to_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
