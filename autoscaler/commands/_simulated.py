@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoscaler.commands._output import echo
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, suggestion
 from autoscaler.new_folder import write_file
 
 if TYPE_CHECKING:
@@ -33,6 +33,14 @@ AT_ONCE = 1.0
 """Seconds within which a second Ctrl-C is none."""
 _RULES = ("static", "one-per-job", "karpenter", "cloud-pipeline", "oracle")
 """Those of `simulation.baselines`, which is imported when it is needed."""
+
+
+MEMORY_COMPLEXES = (
+    "h_core", "h_data", "h_fsize", "h_rss", "h_stack", "h_vmem", "mem_free", "mem_total", "mem_used", "s_core",
+    "s_data", "s_fsize", "s_rss", "s_stack", "s_vmem", "swap_free", "swap_rate", "swap_rsvd", "swap_total",
+    "swap_used", "virtual_free", "virtual_total", "virtual_used",
+)  # fmt: skip
+"""Of type MEMORY in `qconf -sc` as shipped."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +167,8 @@ def workload_of(source: str, options: SimulationOptions, one_host: int, past: Pa
     import itertools
 
     read = _read(source, options, one_host) if past is None else past.workload(of_accounting(options, one_host))
+    if options.memory_complex:
+        _check_memory(options.memory_complex, read)
     if options.skip:
         jobs = iter(read.jobs)
         read.earlier = tuple(itertools.islice(jobs, options.skip))
@@ -170,6 +180,23 @@ def workload_of(source: str, options: SimulationOptions, one_host: int, past: Pa
         read.expected = min(options.most, read.expected or options.most)
         read.assumptions.append(f"Only the first {options.most:,} jobs are taken.")
     return read
+
+
+def _check_memory(name: str, read: Workload) -> None:
+    """Raises SettingsError if neither a job asks for it nor a cell has it as Grid Engine is shipped. Jobs that are read
+    one by one are not asked.
+    """
+    asked = isinstance(read.jobs, list) and any(name == one for job in read.jobs for one, _ in job.hard)
+    if not asked:
+        refuse_unknown_memory(name, MEMORY_COMPLEXES)
+        if isinstance(read.jobs, list):
+            read.assumptions.append(f"No job requests {name}, so memory decides nothing.")
+
+
+def refuse_unknown_memory(name: str, known: Sequence[str]) -> None:
+    """`known`: complexes of type MEMORY. Raises SettingsError."""
+    if name not in known:
+        raise SettingsError(f"--memory {name}: no complex of type MEMORY has this name; {suggestion(name, known)}")
 
 
 def _read(source: str, options: SimulationOptions, one_host: int) -> Workload:
@@ -194,6 +221,23 @@ def of_accounting(options: SimulationOptions, one_host: int) -> AccountingOption
 
     requests = (options.memory_complex,) if options.memory_complex else ()
     return AccountingOptions(one_host, requests=requests)
+
+
+def compared(text: str) -> list[str]:
+    """What the value of --compare names. A comma also separates the values of a setting: `NAME=a,b+OTHER=c`."""
+    names: list[str] = []
+    for part in filter(None, text.split(",")):
+        if names and "=" in names[-1] and not _begins(part):
+            names[-1] += f",{part}"
+        else:
+            names.append(part)
+    return names
+
+
+def _begins(part: str) -> bool:
+    """Whether something to try begins here, and not the next value of a setting."""
+    rule = part.partition(":")[0]
+    return "=" in part.partition("+")[0] or part == TODAY or rule in _RULES or Path(part).is_file()
 
 
 def candidate_of(invocation: Invocation, name: str) -> Candidate:

@@ -19,6 +19,7 @@ from autoscaler.commands._simulated import (
     Stopper,
     assumed,
     candidate_of,
+    compared,
     conditions_of,
     largest_host,
     workload_of,
@@ -117,7 +118,7 @@ def command(
         invocation = invocation.as_running
         past = _past(invocation, last)
         conditions = replace(conditions, delays=past.delays(conditions.delays), pace=past.pace)
-    candidates = [candidate_of(invocation, name) for name in compare.split(",") if name]
+    candidates = [candidate_of(invocation, name) for name in compared(compare)]
     if not candidates:
         raise SettingsError("--compare names nothing to try; leave it out to try the settings of today")
     if past is not None and candidates[0].name != TODAY:

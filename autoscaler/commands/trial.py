@@ -17,20 +17,23 @@ import click
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._output import echo, json_option, print_json
 from autoscaler.commands._simulated import (
+    MEMORY_COMPLEXES,
     Progress,
     SimulationOptions,
     Stopper,
     assumed,
     candidate_of,
+    compared,
     conditions_of,
     largest_host,
     policy_of,
+    refuse_unknown_memory,
     write_page,
 )
 from autoscaler.commands._varied_settings import varied_settings
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.pass_listener import Pass, PassListener
-from autoscaler.errors import LockHeld, SettingsError
+from autoscaler.errors import AutoscalerError, LockHeld, SettingsError
 from autoscaler.report.wording import count
 from autoscaler.report.wording import duration as words
 
@@ -53,6 +56,8 @@ USUAL = 7 * 86_400.0
 """Seconds that a trial lasts."""
 TOLD_EVERY = 3600.0
 """Seconds between two lines about a trial that goes on, where they do not go to a terminal."""
+TIMEOUT = 30.0
+"""Seconds for the cell to say which complexes it has."""
 OVER = "the trial is over"
 SERVED = "an autoscaler serves this cell now, which ends the trial"
 
@@ -103,7 +108,7 @@ def command(
     if page is not None and not os.access(page if page.exists() else page.parent, os.W_OK):
         raise SettingsError(f"cannot write {page}: choose a place that is yours to write")
     options = SimulationOptions(catalog=catalog, boot=boot, memory_complex=memory_complex)
-    trial = _Trial(invocation, options, core_price, [name for name in compare.split(",") if name])
+    trial = _Trial(invocation, options, core_price, compared(compare))
     trial.check()
     with _opened(trial.file, alone=not only_report) as table:
         if not only_report and not trial.watch(table, days * 86_400 if days is not None else lasts, anew=anew):
@@ -223,8 +228,22 @@ class _Trial:
     def check(self) -> None:
         """Tell what is wrong now, and not in a week. Raises SettingsError."""
         self.offers()
+        if self.options.memory_complex:
+            refuse_unknown_memory(self.options.memory_complex, self._memory_complexes())
         for name in self.compared:
             candidate_of(self.invocation, name)
+
+    def _memory_complexes(self) -> list[str]:
+        """Those of the cell; as shipped where it does not answer, as for a report of what was watched before."""
+        from autoscaler.process import ReadOnlyRunner, SystemRunner
+        from autoscaler.sge.admin import Administrator
+        from autoscaler.sge.complex_table import read_complexes
+
+        try:
+            table = Administrator(ReadOnlyRunner(SystemRunner()), timeout=TIMEOUT).show("-sc")
+            return [entry.name for entry in read_complexes(table).values() if entry.type == "MEMORY"]
+        except AutoscalerError:
+            return list(MEMORY_COMPLEXES)
 
     def offers(self) -> list[Bucket]:
         """What these settings may rent. Raises WorkloadError if that is nothing."""

@@ -5,19 +5,30 @@ Jobs that come and end between two passes are not seen here; Grid Engine's accou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobCategory, JobRequest, QueueInstance
-from autoscaler.core.model.complexes import amount, task_count
+from autoscaler.core.model.cluster import (
+    Cluster,
+    Complex,
+    Consumable,
+    ExecutionHost,
+    JobCategory,
+    JobRequest,
+    QueueInstance,
+)
+from autoscaler.core.model.complexes import amount, by_any_name, task_count
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.outcome.innermost import LEADS_ON, cause_of
+from autoscaler.core.placement.queue_instances import held
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.pass_listener import FailedPass, Pass, PassListener
 from autoscaler.report.waiting_cause import waiting_cause
 from autoscaler.store.trial import HostSeen, RunSeen, TrialTable, WaitingSeen
 
+ROUNDED = 0.002
+"""Share by which what is left of a consumable may seem to change: Grid Engine prints few digits of it."""
 CLOSED = frozenset("dDuEsSCoc")
 """States of a queue instance in which no job starts there."""
 PASSING = LEADS_ON | {
@@ -107,13 +118,14 @@ class TrialKeeper(PassListener):
             self._over()
 
     def _note_hosts(self, cluster: Cluster, now: float, only: str | None) -> None:
-        found = {host.name: _seen(host, now, only) for host in cluster.hosts if _instances(host, only)}
+        complexes = by_any_name(cluster.complexes)
+        found = {host.name: _seen(host, now, only, complexes) for host in cluster.hosts if _instances(host, only)}
         for name, before in self._hosts.items():
             if name not in found and before.slots:
                 found[name] = replace(before, at=now, slots=0)
         for name, host in found.items():
             known = self._hosts.get(name)
-            if known is None or (known.slots, known.cores) != (host.slots, host.cores or known.cores):
+            if known is None or _is_another(known, host):
                 self._table.add_host(host)
                 self._hosts[name] = host
         for environment in cluster.pes.values():
@@ -219,14 +231,35 @@ def _instances(host: ExecutionHost, only: str | None) -> list[QueueInstance]:
     return [instance for instance in host.instances if only is None or instance.queue == only]
 
 
-def _seen(host: ExecutionHost, now: float, only: str | None) -> HostSeen:
+def _seen(host: ExecutionHost, now: float, only: str | None, complexes: Mapping[str, Complex]) -> HostSeen:
     """Several queues of a host share its cores: the largest counts, or what is in use if that is more."""
     there = _instances(host, only)
     open_ones = [instance for instance in there if not CLOSED.intersection(instance.states)]
     slots = max(*(instance.slots for instance in open_ones), sum(i.used for i in there)) if open_ones else 0
     cores = amount(host.load.get("num_proc", ""), "INT")
     memory = amount(host.load.get("mem_total", ""), "MEMORY")
-    return HostSeen(now, host.name, slots if host.heard else 0, int(cores or 0), memory or 0.0)
+    return HostSeen(
+        now, host.name, slots if host.heard else 0, int(cores or 0), memory or 0.0, _complex_values(host, complexes)
+    )
+
+
+def _is_another(known: HostSeen, host: HostSeen) -> bool:
+    """Whether something changed. A host that is silent shows neither cores nor memory."""
+    if known.slots != host.slots or known.cores != (host.cores or known.cores):
+        return True
+    before = dict(known.complex_values)
+    return any(abs(size - before.get(name, 0.0)) > ROUNDED * size for name, size in host.complex_values)
+
+
+def _complex_values(host: ExecutionHost, complexes: Mapping[str, Complex]) -> tuple[tuple[str, float], ...]:
+    """What there would be of consumables of memory if nothing ran: what is left, and what running jobs hold."""
+    found = []
+    for name, text in host.consumables.items():
+        entry = complexes.get(name)
+        left = None if entry is None or entry.type != "MEMORY" else amount(text, entry.type)
+        if entry is not None and left is not None and entry.consumable is not Consumable.NO:
+            found.append((name, left + sum(held(job.hard, job.slots, entry, complexes) for job in host.jobs)))
+    return tuple(found)
 
 
 def _runs(cluster: Cluster, now: float, only: str | None) -> dict[tuple[int, str], RunSeen]:

@@ -406,7 +406,7 @@ def _unknown(key: str, where: str) -> str:
     named = f"{key} {where}" if where else key
     if base in _PROCESS:
         return f"{named}: {base} applies to all queues and takes no suffix"
-    close = close_to(key, _KNOWN)
+    close = close_to(key, _KNOWN) or close_to(f"{PREFIX}{key.upper()}", _KNOWN)
     if close == key:  # it differs in its suffix alone, which stands for no queue
         close = None
     return f"{named} is not a setting" + (

@@ -9,8 +9,8 @@ from autoscaler.simulation.results import Document
 
 
 def pareto_front(documents: Sequence[Document]) -> list[str]:
-    """The policies that no other one beats in both price and mean wait, cheapest first."""
-    complete = [document for document in documents if is_comparable(document)]
+    """The policies that no other one beats in both price and mean wait, cheapest first: none where no wait counted."""
+    complete = [document for document in documents if is_comparable(document) and document["wait_s"]["tasks"]]
     front = [
         document["policy"]
         for document in complete
@@ -59,7 +59,7 @@ def sentences(documents: Sequence[Document], assumptions: Sequence[str], backtes
     """What an administrator can say of the comparison, and what it rests on. Empty if there is nothing to compare.
     `backtest`: how far a simulation of the settings in force is from what happened; a gain within that is none.
     """
-    complete = [document for document in documents if is_comparable(document)]
+    complete = [document for document in documents if is_comparable(document) and document["wait_s"]["tasks"]]
     if len(complete) < 2:
         return []
     base, best = complete[0], min(complete[1:], key=lambda document: document["price"])

@@ -17,6 +17,8 @@ _HEADS = (
 )  # fmt: skip
 
 
+MANY_HOURS = 100.0
+"""Core-hours of the largest row from which none has decimals."""
 _FIGURES = {
     "price": "price",
     "worker_hours": "worker-hours",
@@ -54,12 +56,13 @@ def comparison_blocks(
 ) -> Iterator[Block]:
     """The table that people read, what it says in words, and what it rests on. `said`: in place of its own words."""
     front = set(pareto_front(documents))
-    rows = [_row(document, starred=document["policy"] in front and len(documents) > 1) for document in documents]
+    digits = _digits(documents)
+    rows = [_row(one, digits, starred=one["policy"] in front and len(documents) > 1) for one in documents]
     currency = documents[0]["currency"]
     notes = [
         f"price in {currency}; ratio to the busy core-hours at the least price of a core; busy … boot in core-hours."
     ]
-    if len(documents) > 1:
+    if len(documents) > 1 and front:
         notes.append("* no other policy here is both cheaper and faster.")
     notes += remarks(documents)
     yield Block("", _HEADS, rows, notes)
@@ -69,18 +72,30 @@ def comparison_blocks(
     yield Block("This rests on", lines=[f"- {each}" for each in assumptions])
 
 
-def _row(document: Document, *, starred: bool) -> list[str]:
+def _digits(documents: Sequence[Document]) -> int:
+    """Decimals of core-hours: of few hours the parts would all be 0 without."""
+    most = max(document["rented_core_hours"]["all"] for document in documents)
+    return 0 if most >= MANY_HOURS else 2
+
+
+def _row(document: Document, digits: int, *, starred: bool) -> list[str]:
     wait, hours = document["wait_s"], document["rented_core_hours"]
     ratio = document["price_ratio"]
     return [
         f"{document['policy']}{' *' if starred else ''}",
         f"{document['price']:,.2f}{'?' if document['unpriced_workers'] else ''}",
         "" if ratio is None else f"{ratio:.3f}",
-        words(wait["mean"]),
-        words(wait["median"]),
-        words(wait["p95"]),
-        f"{document['bounded_slowdown']['mean']:.2f}",
-        *(f"{hours[name]:,.0f}" for name in ("busy", "stranded", "idle", "boot")),
+        *(
+            (
+                words(wait["mean"]),
+                words(wait["median"]),
+                words(wait["p95"]),
+                f"{document['bounded_slowdown']['mean']:.2f}",
+            )
+            if wait["tasks"]
+            else ("", "", "", "")
+        ),
+        *(f"{hours[name]:,.{digits}f}" for name in ("busy", "stranded", "idle", "boot")),
         f"{document['launches']:,}",
         f"{document['launched_again']:,}",
         f"{document['passes']['made']:,}",

@@ -150,7 +150,7 @@ class TrialReport:
 
     def _simulated(self, name: str) -> float | None:
         found = self.named(HOSTS)
-        return None if found is None else found["wait_s"][name]
+        return None if found is None or not found["wait_s"]["tasks"] else found["wait_s"][name]
 
     def error(self, name: str) -> float | None:
         """How far the simulated wait of the hosts is from what happened, as a share of that; None: not known."""
@@ -184,7 +184,8 @@ class TrialReport:
                 same.append(f"{each.setting}={each.tried}")
                 continue
             sign = "+" if wait > 0 else "-" if wait < 0 else ""
-            rows.append([each.setting, each.now, each.tried, f"{price:+.1%}", f"{sign}{words(abs(wait))}"])
+            waited = f"{sign}{words(abs(wait))}" if base["wait_s"]["tasks"] else ""
+            rows.append([each.setting, each.now, each.tried, f"{price:+.1%}", waited])
         lines = [f"No difference: {', '.join(same)}."] if same else []
         yield Block(
             f"Which settings matter: {base['policy']}", ("setting", "now", "tried", "price", "mean wait"), rows, lines

@@ -146,7 +146,7 @@ class Watched:
                 max(0.0, host.at - self.since),
                 host.name,
                 host.slots,
-                {memory_complex: f"{host.memory:.0f}"} if memory_complex and host.memory else {},
+                _memory_of(host, memory_complex),
             )
             for host in self.hosts
         )
@@ -230,6 +230,12 @@ class Scenario:
 
     def takes(self, job: WorkloadJob) -> bool:
         return job.slots <= (self.all_hosts if job.pe == SPREAD else self.one_host)
+
+
+def _memory_of(host: HostSeen, memory_complex: str) -> dict[str, str]:
+    """What a host has of the consumable: as it is configured, else all of its memory."""
+    size = dict(host.complex_values).get(memory_complex, host.memory)
+    return {memory_complex: f"{size:.0f}"} if memory_complex and size else {}
 
 
 def _price_like(cores: int, memory: float, offers: Iterable[Bucket]) -> float | None:

@@ -67,6 +67,8 @@ TABLES: Migration = (
     """,
 )
 
+WITH_COMPLEX_VALUES: Migration = ("ALTER TABLE hosts ADD COLUMN complex_values TEXT NOT NULL DEFAULT '[]'",)
+
 Requests = tuple[tuple[str, str], ...]
 
 
@@ -90,6 +92,8 @@ class HostSeen:
     """0: not known."""
     memory: float = 0.0
     """Bytes; 0: not known."""
+    complex_values: tuple[tuple[str, float], ...] = ()
+    """Of its consumables of type MEMORY, in bytes: what there is if nothing runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,7 @@ class TrialTable(Table):
     @classmethod
     def open(cls, path: Path | None) -> TrialTable:
         """Open or make the file; None: in memory. Raises StateNotKept, SettingsError."""
-        return cls(Database.open(path, (TABLES,)))
+        return cls(Database.open(path, (TABLES, WITH_COMPLEX_VALUES)))
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -177,7 +181,14 @@ class TrialTable(Table):
         )
 
     def add_host(self, host: HostSeen) -> None:
-        values = {"at": host.at, "name": host.name, "slots": host.slots, "cores": host.cores, "memory": host.memory}
+        values = {
+            "at": host.at,
+            "name": host.name,
+            "slots": host.slots,
+            "cores": host.cores,
+            "memory": host.memory,
+            "complex_values": json.dumps(host.complex_values),
+        }
         self._database.add("hosts", values, on_conflict="ON CONFLICT DO UPDATE SET slots = excluded.slots")
 
     def add_runs(self, runs: Iterable[RunSeen]) -> None:
@@ -235,7 +246,13 @@ class TrialTable(Table):
     def hosts(self) -> list[HostSeen]:
         """All changes, in the order of their time."""
         rows = self._database.rows("SELECT * FROM hosts ORDER BY at, name")
-        return [HostSeen(row["at"], row["name"], row["slots"], row["cores"], row["memory"]) for row in rows]
+        return [
+            HostSeen(
+                row["at"], row["name"], row["slots"], row["cores"], row["memory"],
+                tuple((name, size) for name, size in json.loads(row["complex_values"])),
+            )
+            for row in rows
+        ]  # fmt: skip
 
     def runs(self, *, living: bool = False) -> list[RunSeen]:
         """All starts, or those that still run."""

@@ -19,6 +19,7 @@ from autoscaler.store.trial import RunSeen, TrialTable
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown
 from tests.grid_engine.gate import Gate
+from tests.grid_engine.test_hybrid import make_memory_consumable
 from tests.grid_engine.test_leaving import configuration
 from tests.grid_engine.test_readonly import changed, files
 from tests.grid_engine.waiting import Until
@@ -166,6 +167,34 @@ def test_a_killed_trial_goes_on_and_ends_by_itself(cell: Cell, until: Until, sho
     assert document["happened"]["tasks"] == 6, (first, second, third)
     assert document["happened"]["running_at_end"] == document["happened"]["waiting_at_end"] == 0
     assert b"--anew begins another one" in scaling.command("trial").stderr
+
+
+def test_a_trial_knows_the_memory_that_hosts_are_configured_with_also_while_jobs_hold_some(
+    cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    make_memory_consumable(cell)
+    configured_with = {}
+    for number, host in enumerate(sorted(cell.out("qconf", "-sel").split()), start=1):
+        cell.out("qconf", "-mattr", "exechost", "complex_values", f"h_vmem={number * 10}G", host)
+        shown = cell.out("qconf", "-se", host)
+        assert f"h_vmem={number * 10}G" in shown
+        configured_with[host] = number * 10 * 1024**3
+    scaling = Autoscaling(cell, QUICK)
+    show_on_failure["trial"] = lambda: "\n".join(file.read_text() for file in cell.home.glob("trial-*"))
+    jobs = Gate(cell).submit("-t", "1-4", "-l", "h_vmem=1500M")
+    until(lambda: sum(scaling.running_on(jobs).values()) == 4, 30)
+    with trial(scaling, "--memory", "h_vmem", "--boot", "5s") as (process, output):
+        until(lambda: watched(scaling), 60)
+        process.signal(signal.SIGINT)
+        assert process.wait(120.0) == 0, output.read_text()
+    table = TrialTable.open(next(iter(scaling.state.glob("*.trial"))))
+    try:
+        seen = {host.name: dict(host.complex_values)["h_vmem"] for host in table.hosts() if host.slots}
+    finally:
+        table.close()
+    assert seen == pytest.approx(configured_with, rel=0.001)
+    refused = scaling.command("trial", "--memory", "h_vmen")
+    assert (refused.returncode, b"did you mean h_vmem?" in refused.stderr) == (2, True)
 
 
 def test_the_end_of_its_terminal_ends_a_trial_that_goes_on_later_but_for_nohup(

@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
+from autoscaler.commands._simulated import MEMORY_COMPLEXES
 from autoscaler.commands.main import main
+from autoscaler.sge.complex_table import read_complexes
 from autoscaler.simulation.page import page_text
+from autoscaler.simulation.results import Document, document_of
+from autoscaler.simulation.tables import comparison_blocks
+from tests.simulation.playing import a_policy, a_simulation, jobs_of
+from tests.simulation.test_workloads import a_line
 
+RECORDED = Path(__file__).parent.parent / "sge" / "recorded" / "empty"
 SETTINGS = {
     "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large",
     "CP_CAP_AUTOSCALE_HYBRID": "true",
@@ -102,10 +109,19 @@ def test_a_market_is_played_and_told(capsys: pytest.CaptureFixture[str], tmp_pat
             "--compare CP_CAP_AUTOSCALE_IDEL_TIMEOUT=5: CP_CAP_AUTOSCALE_IDEL_TIMEOUT is not a setting; did you mean",
         ),
         (["generated:5", "--compare", "CP_CAP_NOPE=3"], "CP_CAP_NOPE is not a setting"),
+        (
+            ["generated:5", "--compare", "idle_timeout=9"],
+            "is not a setting; did you mean CP_CAP_AUTOSCALE_IDLE_TIMEOUT",
+        ),
+        (["generated:5", "--compare", "CP_CAP_AUTOSCALE_WORKERS=3,nosuch"], "CP_CAP_AUTOSCALE_WORKERS"),
         (["generated:5", "--compare", "CP_CAP_AUTOSCALE_PROVIDER_1=aws"], "applies to all queues and takes no suffix"),
         (["generated:5", "--compare", "CP_CAP_AUTOSCALE_PROVIDER=azur"], "'azur': did you mean azure?"),
         (["generated:5", "--compare", "CP_CAP_AUTOSCALE_WORKERS=three"], "CP_CAP_AUTOSCALE_WORKERS"),
         (["generated:5", "--schedule-interval", "0"], "more than 0 s"),
+        (
+            ["generated:5", "--memory", "h_vmen"],
+            "--memory h_vmen: no complex of type MEMORY has this name; did you mean h_v",
+        ),
         (["generated:5", "--compare", "CP_CAP_AUTOSCALE_INSTANCE_TYPE=z9.large"], "nothing can be rented"),
     ),
 )
@@ -119,13 +135,16 @@ def test_bad_input_is_one_clear_error(capsys: pytest.CaptureFixture[str], argume
     (
         "CP_CAP_SGE_QUEUE_NAME_1=second.q+CP_CAP_AUTOSCALE_WORKERS_1=3+CP_CAP_AUTOSCALE_1=true",
         "CP_CAP_AUTOSCALE_PROVIDER=local",
+        "CP_CAP_AUTOSCALE_HYBRID_FAMILY=m5,c5+CP_CAP_AUTOSCALE_SCALE_UP_STRATEGY=cost",
     ),
 )
 def test_settings_of_all_kinds_can_be_tried(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
     monkeypatch.setenv("CP_CAP_AUTOSCALE_OF_ANOTHER_VERSION", "1")  # refuses neither these settings nor others
-    assert main(["simulate", "generated:5", "--compare", f"today,{changed}"]) == 0, capsys.readouterr().err
+    names = ["today", changed, "static:1"]
+    assert main(["simulate", "generated:5", "--json", "--compare", ",".join(names)]) == 0, capsys.readouterr().err
+    assert [each["policy"] for each in json.loads(capsys.readouterr().out)["policies"]] == names
 
 
 @pytest.mark.parametrize("hybrid", ("true", "false"))
@@ -138,6 +157,47 @@ def test_settings_without_a_type_say_what_to_set(
     said = capsys.readouterr().err
     assert "set CP_CAP_AUTOSCALE_INSTANCE_TYPE" in said
     assert "--config" in said
+
+
+def test_memory_counts_by_what_jobs_request_or_by_what_grid_engine_has(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shipped = (RECORDED / "qconf" / "sc.txt").read_text()
+    of_memory = {entry.name for entry in read_complexes(shipped).values() if entry.type == "MEMORY"}
+    assert of_memory == {*MEMORY_COMPLEXES}
+    file = tmp_path / "accounting"
+    file.write_text(a_line(1, 1000, 1010, 1900, category="-l ram=4G") + "\n")
+    assert main(["simulate", str(file), "--memory", "ram"]) == 0
+    assert "memory decides nothing" not in capsys.readouterr().out
+    assert main(["simulate", str(file), "--memory", "h_vmem"]) == 0
+    assert "No job requests h_vmem, so memory decides nothing." in " ".join(capsys.readouterr().out.split())
+    assert main(["simulate", str(file), "--memory", "rom"]) == 2
+
+
+def a_document(name: str, seconds: float = 600.0, *, counts: bool = True) -> Document:
+    run = a_simulation(jobs_of(4, seconds=seconds, is_counted=counts), a_policy())
+    run.run()
+    return document_of(name, run, 0.05, "USD")
+
+
+def test_where_no_wait_counts_none_is_shown_and_nothing_is_the_best() -> None:
+    for counts in (True, False):
+        documents = [a_document(name, counts=counts) for name in ("one", "another")]
+        table, *_ = comparison_blocks(documents, ())
+        waits = table.columns.index("mean wait")
+        assert [bool(row[waits]) for row in table.rows] == [counts, counts]
+        assert [row[0].endswith("*") for row in table.rows] == [counts, counts]
+        assert any(line.startswith("*") for line in table.lines) is counts
+        assert ("*</td>" in page_text(documents, ())) is counts
+
+
+def test_few_core_hours_have_decimals() -> None:
+    for seconds, few in ((600.0, True), (360_000.0, False)):
+        document = a_document("one", seconds)
+        table, *_ = comparison_blocks([document], ())
+        busy = table.rows[0][table.columns.index("busy")]
+        assert ("." in busy) is few
+        assert float(busy.replace(",", "")) == pytest.approx(document["rented_core_hours"]["busy"], rel=0.01)
 
 
 def test_a_page_stands_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

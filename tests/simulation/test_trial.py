@@ -16,7 +16,16 @@ import pytest
 
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
-from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobCategory, JobRequest, QueueInstance
+from autoscaler.core.model.cluster import (
+    Cluster,
+    Complex,
+    Consumable,
+    ExecutionHost,
+    HostJob,
+    JobCategory,
+    JobRequest,
+    QueueInstance,
+)
 from autoscaler.core.model.fleet import Fleet
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.overrides import Overrides
@@ -39,6 +48,7 @@ from tests.simulation.test_workloads import a_line
 
 SETTINGS = {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large", "CP_CAP_AUTOSCALE_HYBRID": "true"}
 BUCKETS = tuple(buckets())
+GIB = 1024**3
 EVERY = 30.0
 """Seconds between two passes of the trial."""
 EVERYTHING = Scenario("all", UNBOUNDED)
@@ -473,6 +483,40 @@ def test_the_report_in_json(cell: Invocation, capsys: pytest.CaptureFixture[str]
         "CP_CAP_AUTOSCALE_WORKERS",
         "CP_CAP_AUTOSCALE_IDLE_TIMEOUT",
     }
+
+
+def test_a_consumable_of_a_host_counts_as_configured_and_not_as_its_memory(table: TrialTable, tmp_path: Path) -> None:
+    ram = Complex("ram", "r", "MEMORY", "<=", "YES", Consumable.PER_SLOT, "1G")
+    fixed = Complex("swap", "sw", "MEMORY", "<=", "YES", Consumable.NO, "0")
+
+    def shows(left: str, *jobs: HostJob) -> Cluster:
+        instance = QueueInstance("main.q", "n1", 8, sum(job.slots for job in jobs), 0, "", jobs)
+        host = ExecutionHost("n1", (instance,), load={"mem_total": "32G"}, consumables={"ram": left, "swap": "1G"})
+        other = ExecutionHost("n2", (QueueInstance("main.q", "n2", 8, 0, 0),), load={"mem_total": "16G"})
+        return replace(a_cluster(), hosts=(host, other), complexes={"ram": ram, "swap": fixed})
+
+    asks = HostJob(7, "", "r", 3, started=1001.0, hard=(("r", "1500M"),))
+    usual = HostJob(8, "", "r", 2, started=1002.0)
+    passes(
+        table,
+        (1000.0, shows("20.000G")),
+        (1010.0, shows("13.605G", asks, usual)),  # 20 G - 3 x 1500 M - 2 x 1 G, as rounded by qhost
+        (1020.0, shows("40.000G")),
+    )
+    assert [(host.at, dict(host.complex_values)) for host in table.hosts() if host.name == "n1"] == [
+        (1000.0, {"ram": 20 * GIB}),
+        (1020.0, {"ram": 40 * GIB}),
+    ]
+    first, second, _ = read(table, tmp_path).host_changes("ram")
+    assert (first.complex_values, second.complex_values) == ({"ram": f"{20 * GIB}"}, {"ram": f"{16 * GIB}"})
+
+
+@pytest.mark.parametrize("options", ((), ("--report",)), ids=("watching", "reporting"))
+def test_memory_that_no_cell_has_is_refused(
+    cell: Invocation, capsys: pytest.CaptureFixture[str], options: Sequence[str]
+) -> None:
+    assert main(["trial", "--memory", "h_vmen", *options]) == 2
+    assert "did you mean h_vmem?" in capsys.readouterr().err
 
 
 def test_a_wrong_name_is_told_before_it_watches(cell: Invocation, capsys: pytest.CaptureFixture[str]) -> None:
