@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 TODAY = "today"
+INTERRUPTED = 130
 AT_ONCE = 1.0
 """Seconds within which a second Ctrl-C is none."""
 _RULES = ("static", "one-per-job", "karpenter", "cloud-pipeline", "oracle")
@@ -299,6 +300,13 @@ class Stopper:
 
     def watch(self, simulation: Simulation) -> None:
         self._running = simulation
+        if self.asked:  # while the workload was read
+            simulation.stop()
+
+    @property
+    def exit_code(self) -> int:
+        """Of a command whose output may be a part of what was asked for."""
+        return INTERRUPTED if self.asked else 0
 
     def __enter__(self) -> Stopper:
         self._before = signal.signal(signal.SIGINT, self._stop)

@@ -98,7 +98,7 @@ def command(
     as_csv: bool,
     as_json: bool,
     **given: Any,
-) -> None:
+) -> int:
     """Simulate what settings would have cost, and how long jobs would have waited.
 
     WORKLOAD is a Standard Workload Format file (.swf, .swf.gz), Grid Engine's accounting file (any other file), or
@@ -129,7 +129,7 @@ def command(
     assumptions: dict[str, None] = {}
     with Stopper() as stopper:
         for candidate in candidates:
-            if stopper.asked:
+            if stopper.asked and documents:
                 break
             read = workload_of(workload or "", options, one_host, past)
             assumptions |= dict.fromkeys([*read.assumptions, *assumed(conditions)])
@@ -149,6 +149,7 @@ def command(
 
         before = () if backtest is None else (backtest_block(backtest, documents[0]["currency"]),)
         print_blocks((*before, *comparison_blocks(documents, list(assumptions), backtest)))
+    return stopper.exit_code
 
 
 def _past(invocation: Invocation, last: float) -> Past:

@@ -77,7 +77,7 @@ def command(
     settings: Path | None,
     as_csv: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Search settings: simulate each point of FILE on windows of its workloads.
 
     Shows which points are cheapest for which wait, beside the settings of today, and judges them on jobs that they were
@@ -90,7 +90,7 @@ def command(
     if example:
         text = resources.files("autoscaler.conf") / "simulation" / "sweep.toml"
         sys.stdout.write(text.read_text(encoding="utf-8"))
-        return
+        return 0
     if file is None:
         raise SettingsError("name the FILE of a sweep; --example prints one")
     if sum(each is not None for each in (processes, jobs, scheduler)) > 1:
@@ -113,6 +113,7 @@ def command(
     if settings is not None:
         _write_settings(settings, summary)
     _print(summary, spent, search.assumptions, as_csv=as_csv, as_json=as_json)
+    return stopper.exit_code
 
 
 class _Search:
