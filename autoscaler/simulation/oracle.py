@@ -1,6 +1,7 @@
-"""A rule that knows how long each task will run: what better estimates could save at most, with this scheduler.
+"""A rule that knows how long each task will run: what better estimates could save where no task waits for others.
 
-It does not know what will be submitted, and tasks go where the scheduler puts them.
+It does not know what will be submitted, and tasks go where the scheduler puts them. No policy is bound by it: one that
+lets tasks wait until they fill a worker together may be cheaper.
 """
 
 from __future__ import annotations

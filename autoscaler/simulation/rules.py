@@ -50,7 +50,9 @@ class Room:
 
 @dataclass
 class Rule:
-    """What all rules share: booted machines join at once, idle ones leave after `idle_timeout` seconds."""
+    """What all rules share: booted machines join at once, idle ones leave after `idle_timeout` seconds, unless a task
+    waits that they are large enough for.
+    """
 
     offers: Sequence[Bucket]
     """On-demand offers that may be rented, any order."""
@@ -85,19 +87,29 @@ class Rule:
 
     def leave(self, run: Simulation) -> float | None:
         """Give idle workers back; returns when the next one will have been idle for long enough."""
-        due = float("inf")
+        due, least = float("inf"), self._least_awaited(run)
         for machine in self.rented(run):
             host = run.engine.hosts.get(machine.worker.name or "")
             if host is None or host.runs or not host.takes_jobs:
                 self._idle_since.pop(machine.worker.id, None)
                 continue
             since = self._idle_since.setdefault(machine.worker.id, run.now)
-            if run.now - since >= self.idle_timeout and not run.engine.anything_waits:
+            if run.now - since >= self.idle_timeout and machine.worker.type.vcpus < least:
                 run.remove(host.name)
                 run.terminate(machine)
             else:
                 due = min(due, max(since + self.idle_timeout, run.now + BATCH))
         return None if due == float("inf") else due
+
+    def _least_awaited(self, run: Simulation) -> float:
+        """The least slots of a worker that a task may be waiting for; infinite: none is. Smaller idle ones only take up
+        room below the limit of workers.
+        """
+        together = sum(self.booting(run)) + sum(host.slots for host in run.engine.hosts.values() if not host.disabled)
+        asks = [category.ask for category in run.engine.pending()]
+        if any(ask.pe == SPREAD and ask.slots_max <= together for ask in asks):
+            return 1
+        return min((ask.slots_max for ask in asks if ask.pe != SPREAD), default=float("inf"))
 
     @staticmethod
     def _forget_lost(run: Simulation) -> None:

@@ -10,6 +10,7 @@ import pytest
 from autoscaler.core.policy import Policy
 from autoscaler.simulation.baselines import rule_of
 from autoscaler.simulation.candidates import allowed_offers
+from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.measures import Measures
 from autoscaler.simulation.run import Simulation
 from autoscaler.simulation.workload import LOCAL, SPREAD, WorkloadError, WorkloadJob
@@ -18,9 +19,11 @@ from tests.simulation.playing import a_policy, a_simulation, a_workload, buckets
 HYBRID = a_policy(hybrid=True)
 
 
-def under(name: str, jobs: Sequence[WorkloadJob], policy: Policy = HYBRID) -> tuple[Simulation, Measures]:
+def under(
+    name: str, jobs: Sequence[WorkloadJob], policy: Policy = HYBRID, max_workers: int = 20
+) -> tuple[Simulation, Measures]:
     array = policy.node_arrays[0]
-    rule = rule_of(name, allowed_offers(policy, buckets()), 20, array.instance_type, hybrid=array.hybrid)
+    rule = rule_of(name, allowed_offers(policy, buckets()), max_workers, array.instance_type, hybrid=array.hybrid)
     run = a_simulation(jobs, policy, decider=rule)
     return run, run.run()
 
@@ -61,6 +64,25 @@ def test_every_rule_ends_with_all_jobs_run_and_no_machine_left(name: str) -> Non
     run, measures = under(name, list(a_workload()))
     assert measures.finished == 40
     assert not [machine for machine in run.cloud.machines.values() if machine.ending is None]
+
+
+@pytest.mark.parametrize("name", ("one-per-job", "karpenter", "oracle"))
+@pytest.mark.parametrize("pe", (LOCAL, SPREAD))
+def test_idle_workers_that_are_too_small_make_room_for_a_larger_one(name: str, pe: str) -> None:
+    small = [jobs_of(1, slots=2, pe=LOCAL, seconds=1_200.0 + 3_600.0 * number) for number in range(3)]
+    run, measures = under(name, numbered(*small, jobs_of(1, submitted=900.0, slots=36, pe=pe)), max_workers=3)
+    assert run.over
+    # Three small workers are at the limit: the first of them that is idle leaves, and the large one boots.
+    assert measures.waits[-1] < 1_200.0
+    assert measures.hours.idle < 1.0
+
+
+def test_an_idle_worker_stays_for_a_task_that_it_is_large_enough_for() -> None:
+    jobs = numbered(jobs_of(4, owner="ann", seconds=900.0))
+    rule = rule_of("one-per-job", allowed_offers(HYBRID, buckets()), 20, "m5.large", hybrid=True)
+    run = a_simulation(jobs, HYBRID, decider=rule, cell=CellConfiguration(user_slots=1))
+    assert sum(run.run().launched.values()) == 4
+    assert run.over
 
 
 @pytest.mark.parametrize("name", ("static", "static:x", "static:2:nosuch.type", "static:1:m5.large:x", "bogus"))
