@@ -9,7 +9,9 @@ from autoscaler.simulation.oracle import Oracle
 from autoscaler.simulation.rules import CloudPipeline, OneNodeForTheBatch, OnePerJob, Rule, Static
 from autoscaler.simulation.workload import WorkloadError
 
-RULES = ("static", "one-per-job", "karpenter", "cloud-pipeline", "oracle")
+ORACLE = "oracle"
+"""The rule that knows what nobody can know."""
+RULES = ("static", "one-per-job", "karpenter", "cloud-pipeline", ORACLE)
 
 
 def rule_of(name: str, offers: Sequence[Bucket], max_workers: int, own_type: str, *, hybrid: bool) -> Rule:
@@ -23,7 +25,7 @@ def rule_of(name: str, offers: Sequence[Bucket], max_workers: int, own_type: str
         return _static(name, rest, offers, by_name, own)
     if kind == "one-per-job":
         return OnePerJob(offers, max_workers)
-    if kind == "oracle":
+    if kind == ORACLE:
         return Oracle(offers, max_workers)
     if kind == "karpenter":
         return OneNodeForTheBatch(offers, max_workers)

@@ -99,7 +99,7 @@ def try_policy(
     )
     started(simulation)
     simulation.run()
-    return document_of(candidate.name, simulation, least_price_a_core(offers), policy.currency)
+    return document_of(candidate.name, simulation, least_price_a_core(offers), policy.currency, candidate.rule)
 
 
 def _fresh(cell: CellConfiguration, policy: Policy) -> CellConfiguration:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from autoscaler.report.reasons.remedies import SETTINGS_OF_CAPS
 from autoscaler.report.wording import duration as words
+from autoscaler.simulation.baselines import ORACLE
 from autoscaler.simulation.results import Document
+
+NO_DIFFERENCE = 0.005
+"""A share below which two figures are the same."""
 
 
 def pareto_front(documents: Sequence[Document]) -> list[str]:
@@ -41,6 +46,10 @@ def _remarks(document: Document) -> Iterator[str]:
             f"{document['unpriced_workers']:,} workers have no known price, so it is not compared; name a catalogue "
             "that has it with --catalog."
         )
+    for cap, seconds in document["limited_s"].items():
+        if seconds >= 1:
+            limit = "what the cloud has" if cap == "availability" else SETTINGS_OF_CAPS.get(cap, cap)
+            yield f"tasks waited at the limit {limit} for {words(seconds)}."
     if document["not_to_be_had"]:
         yield f"{document['not_to_be_had']:,} machines were ordered that the cloud did not have."
     if taken["workers"] or taken["tasks_started_again"]:
@@ -59,13 +68,30 @@ def sentences(documents: Sequence[Document], assumptions: Sequence[str], backtes
     """What an administrator can say of the comparison, and what it rests on. Empty if there is nothing to compare.
     `backtest`: how far a simulation of the settings in force is from what happened; a gain within that is none.
     """
-    complete = [document for document in documents if is_comparable(document) and document["wait_s"]["tasks"]]
+    compared = [document for document in documents if is_comparable(document) and document["rule"] != ORACLE]
+    complete = [document for document in compared if document["wait_s"]["tasks"]]
     if len(complete) < 2:
         return []
-    base, best = complete[0], min(complete[1:], key=lambda document: document["price"])
+    base, best = complete[0], _best(complete[0], complete[1:])
     if backtest is not None and not _is_sure(base, best, backtest):
         return [_unsure(base, best, backtest)]
     return [_first(base, best), _second(base, best, assumptions)]
+
+
+def _best(base: Document, others: Sequence[Document]) -> Document:
+    """The cheapest of those that are cheaper than `base` and let tasks wait no longer; else the cheapest of all."""
+    better = [other for other in others if other["price"] < base["price"] and not waits_longer(other, base)]
+    return min(better or others, key=lambda document: document["price"])
+
+
+def waits_longer(document: Document, base: Document) -> bool:
+    """Whether tasks wait longer than with `base`, by more than makes a difference."""
+    return float(document["wait_s"]["mean"]) - float(base["wait_s"]["mean"]) >= least_wait(base)
+
+
+def least_wait(base: Document) -> float:
+    """By how many seconds a mean wait has to differ from that of `base`."""
+    return max(1.0, NO_DIFFERENCE * float(base["wait_s"]["mean"]))
 
 
 def _is_sure(base: Document, best: Document, backtest: Document) -> bool:
@@ -88,10 +114,12 @@ def _first(base: Document, best: Document) -> str:
     less = best["price"] < base["price"]
     share = abs(1 - best["price"] / base["price"]) if base["price"] else 0.0
     change = f"{share:.1%} {'less' if less else 'more'}"
+    dearly = less and waits_longer(best, base)
     return (
         f"On these {base['tasks']['finished']:,} tasks, {best['policy']} would have cost {change} than "
-        f"{base['policy']} ({money(best)} instead of {money(base)}), and a task would have waited "
-        f"{words(best['wait_s']['mean'])} on average instead of {words(base['wait_s']['mean'])}."
+        f"{base['policy']} ({money(best)} instead of {money(base)}), {'but' if dearly else 'and'} a task would have "
+        f"waited {words(best['wait_s']['mean'])} on average instead of {words(base['wait_s']['mean'])}."
+        f"{' Nothing here costs less without longer waits.' if dearly else ''}"
     )
 
 

@@ -71,6 +71,10 @@ class Measures:
         self.launched: Counter[str] = Counter()
         """Workers by type."""
         self.removed: Counter[str] = Counter()
+        self.limited: defaultdict[str, float] = defaultdict(float)
+        """By limit of the policy: seconds in which it kept waiting tasks from a worker."""
+        self._limits: frozenset[str] = frozenset()
+        self._limits_since = 0.0
         self.relaunched = 0
         """Launches of a type of which a worker had been removed in the ten minutes before."""
         self.series: list[tuple[float, int, int, int, float]] = []
@@ -174,6 +178,12 @@ class Measures:
             setattr(self.money, name, getattr(self.money, name) + price * seconds / whole)
         for project, seconds in meter.by_project.items():
             self.price_by_project[project] += price * seconds / whole
+
+    def limits(self, limits: frozenset[str], now: float) -> None:
+        """These limits of the policy keep waiting tasks from a worker, until it says otherwise."""
+        for name in self._limits:
+            self.limited[name] += now - self._limits_since
+        self._limits, self._limits_since = limits, now
 
     def sample(self, now: float, waiting: int, workers: int, busy_slots: int, price_per_hour: float) -> None:
         """What a pass saw; equal samples in a row are kept once."""

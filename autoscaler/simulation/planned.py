@@ -7,7 +7,7 @@ unsatisfiable jobs is only counted: nothing asks a Grid Engine here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -35,6 +35,7 @@ from autoscaler.core.actions import (
 from autoscaler.core.estimates.estimates import NO_ESTIMATES
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import PACK_PREDICTED, Policy
 from autoscaler.core.requests.orders import still_coming
@@ -79,6 +80,7 @@ class PlanDecider:
         snapshot = Snapshot(cluster, fleet, Overrides(), self._memory, self._policy, now, estimates=estimates)
         made = self._decide(snapshot)
         self._memory = made.memory
+        run.measures.limits(_limits_of(made), run.now)
         for action in made.actions:
             self.actions[action.kind] += 1
             run.plan(partial(self._carry_out, action, run))
@@ -155,6 +157,18 @@ class PlanDecider:
                 if not left:
                     break
         return machines
+
+
+def _limits_of(made: Plan) -> frozenset[str]:
+    """The limits for which waiting tasks get no worker."""
+    return frozenset(str(link["cap"]) for each in made.job_categories for link in _capped(each.reason))
+
+
+def _capped(reason: Reason) -> Iterator[Reason]:
+    if reason.code is Code.CAPPED:
+        yield reason
+    for link in reason.trail:
+        yield from _capped(link)
 
 
 def _on_the_way(run: Simulation) -> bool:

@@ -19,13 +19,18 @@ POINTS = 600
 Document = dict[str, Any]
 
 
-def document_of(policy: str, run: Simulation, floor_per_core_hour: float | None, currency: str) -> Document:
-    """All figures of one run. `floor_per_core_hour`: the least price of a core that the policy may rent."""
+def document_of(
+    policy: str, run: Simulation, floor_per_core_hour: float | None, currency: str, rule: str = ""
+) -> Document:
+    """All figures of one run. `floor_per_core_hour`: the least price of a core that the policy may rent. `rule`: its
+    name where `plan` did not decide.
+    """
     measures = run.measures
     busy_hours = measures.busy_core_seconds / HOUR
     floor = None if floor_per_core_hour is None else busy_hours * floor_per_core_hour
     return {
         "policy": policy,
+        "rule": rule or None,
         "complete": run.over and not run.stopped,
         "tasks": {"submitted": measures.submitted, "finished": measures.finished, "waiting": run.engine.waiting},
         "makespan_s": measures.last_end - (measures.first or 0.0),
@@ -48,6 +53,7 @@ def document_of(policy: str, run: Simulation, floor_per_core_hour: float | None,
         "removals": sum(measures.removed.values()),
         "launched_again": measures.relaunched,
         "not_to_be_had": run.cloud.shortfalls,
+        "limited_s": dict(measures.limited),
         "interrupted": {
             "workers": measures.interrupted,
             "tasks_started_again": measures.restarted,

@@ -65,6 +65,8 @@ class Rule:
     _all: Sequence[Bucket] = ()
     _short_until: dict[BucketKey, float] = field(default_factory=dict)
     """Offers that could not be had a moment ago."""
+    _limited: bool = False
+    """Whether its last launch wanted more than `max_workers`."""
 
     def decide(self, run: Simulation) -> float | None:
         self._all = self._all or self.offers
@@ -72,7 +74,9 @@ class Rule:
         self.offers = [offer for offer in offers if self._short_until.get(offer.key, 0.0) <= run.now]
         self._forget_lost(run)
         if not self._join(run) and self.offers:  # else the scheduler has not seen the new room yet
+            self._limited = False
             self.launch(run)
+        run.measures.limits(frozenset(("max_workers",) if self._limited else ()), run.now)
         due = self.leave(run)
         if run.engine.anything_waits:
             due = min(due or float("inf"), run.now + BATCH)
@@ -148,6 +152,7 @@ class Rule:
     def order(self, run: Simulation, offer: Bucket, count: int) -> None:
         room = self.max_workers - len(self.rented(run))
         wanted = min(count, room)
+        self._limited = self._limited or wanted < count
         if wanted <= 0:
             return
         made = run.cloud.launch(offer, wanted, "execute", run.now)

@@ -498,6 +498,7 @@ class Simulation:
 
     def _settle(self) -> None:
         """What is still rented is paid until now."""
+        self.measures.limits(frozenset(), self.now)
         for machine in self.measures.still_rented():
             host = self.engine.hosts.get(machine.worker.name or "")
             self.measures.ends_worker(machine, host, self.now, self.cloud)

@@ -13,14 +13,13 @@ from typing import Any
 from autoscaler.report.blocks import Block
 from autoscaler.report.wording import count
 from autoscaler.report.wording import duration as words
+from autoscaler.simulation.comparison import NO_DIFFERENCE, least_wait
 from autoscaler.simulation.measures import Measures
 from autoscaler.simulation.results import Document
 from autoscaler.simulation.watched import Watched
 
 HOSTS, BESIDE, ALONE = "your hosts", "your hosts and workers", "workers alone"
 """The scenarios of every trial."""
-NO_DIFFERENCE = 0.005
-"""Share by which a price or a wait has to change to be told."""
 MOST_MOVES, MOST_CAUSES = 20, 12
 """Rows of their tables."""
 MOMENT = 60.0
@@ -180,7 +179,7 @@ class TrialReport:
         rows, same = [], []
         for each in sorted(self.changed, key=lambda each: -abs(_share(base, each.document))):
             price, wait = _share(base, each.document), each.document["wait_s"]["mean"] - base["wait_s"]["mean"]
-            if abs(price) < NO_DIFFERENCE and abs(wait) < max(1.0, NO_DIFFERENCE * base["wait_s"]["mean"]):
+            if abs(price) < NO_DIFFERENCE and abs(wait) < least_wait(base):
                 same.append(f"{each.setting}={each.tried}")
                 continue
             sign = "+" if wait > 0 else "-" if wait < 0 else ""

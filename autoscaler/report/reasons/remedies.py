@@ -9,7 +9,7 @@ from typing import Any
 from autoscaler.core.model.reasons import Code
 from autoscaler.report.reasons.table import REASONS
 
-_SETTINGS: Mapping[str, str] = MappingProxyType(
+SETTINGS_OF_CAPS: Mapping[str, str] = MappingProxyType(
     {
         "max_workers": "CP_CAP_AUTOSCALE_WORKERS",
         "max_cores": "CP_CAP_AUTOSCALE_MAX_CORES",
@@ -19,6 +19,7 @@ _SETTINGS: Mapping[str, str] = MappingProxyType(
         "total_price_per_hour": "CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR",
     }
 )
+"""By the name of a cap that is a setting."""
 _OTHERS: Mapping[str, str] = MappingProxyType(
     {
         "MaxCount": "Raise `MaxCount` of the node array.",
@@ -31,7 +32,7 @@ _OTHERS: Mapping[str, str] = MappingProxyType(
 def remedy_for(code: Code, facts: Mapping[str, Any]) -> str:
     """The sentence for administrators; '': there is none."""
     cap = str(facts.get("cap", "")) if code is Code.CAPPED else ""
-    if cap in _SETTINGS:
+    if cap in SETTINGS_OF_CAPS:
         of = f" of the node array {facts['node_array']}" if facts.get("node_array") else ""
-        return f"Raise `{_SETTINGS[cap]}`{of}."
+        return f"Raise `{SETTINGS_OF_CAPS[cap]}`{of}."
     return _OTHERS.get(cap) or REASONS[code].remedy
