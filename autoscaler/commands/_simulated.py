@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -261,6 +261,27 @@ def candidate_of(invocation: Invocation, name: str) -> Candidate:
         f"--compare {name}: there is no settings file of this name, and no such rule; write today, a file, "
         f"NAME=VALUE, or one of {', '.join(_RULES)}"
     )
+
+
+def deciding(policy: Policy) -> Policy:
+    """What of a policy decides in a simulation: names that this machine has are of no host there."""
+    from autoscaler.simulation.candidates import simulated
+
+    return simulated(replace(policy, host_names=()))
+
+
+def simulated_alike(candidates: Sequence[Candidate]) -> list[str]:
+    """Which of them are simulated as one before them, in a sentence each."""
+    found: list[str] = []
+    others: list[tuple[str, object]] = []
+    for one in candidates:
+        decides = one.rule, deciding(one.policy)
+        first = next((name for name, other in others if other == decides), None)
+        if first is None:
+            others.append((one.name, decides))
+        else:
+            found.append(f"{one.name} is simulated as {first}: nothing that matters here is set otherwise.")
+    return found
 
 
 class Progress:

@@ -22,6 +22,7 @@ from autoscaler.commands._simulated import (
     compared,
     conditions_of,
     largest_host,
+    simulated_alike,
     workload_of,
     write_page,
 )
@@ -125,6 +126,7 @@ def command(
         candidates = [candidate_of(invocation, TODAY), *(each for each in candidates if each.name != TODAY)]
     # One workload for all: what one policy could place on one host, all are asked to.
     one_host = options.one_host or min(largest_host(candidate.policy, conditions.buckets) for candidate in candidates)
+    same = simulated_alike(candidates)
     documents: list[Document] = []
     assumptions: dict[str, None] = {}
     with Stopper() as stopper:
@@ -132,7 +134,7 @@ def command(
             if stopper.asked and documents:
                 break
             read = workload_of(workload or "", options, one_host, past)
-            assumptions |= dict.fromkeys([*read.assumptions, *assumed(conditions)])
+            assumptions |= dict.fromkeys([*read.assumptions, *assumed(conditions), *same])
             shown = Progress(read)
             documents.append(try_policy(candidate, read, conditions, shown.show, stopper.watch))
             shown.clear()

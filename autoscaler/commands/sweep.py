@@ -22,6 +22,7 @@ from autoscaler.commands._simulated import (
     Stopper,
     assumed,
     conditions_of,
+    deciding,
     largest_host,
     policy_of,
     workload_of,
@@ -31,6 +32,7 @@ from autoscaler.errors import SettingsError, suggestion
 from autoscaler.new_folder import write_file
 
 if TYPE_CHECKING:
+    from autoscaler.core.policy import Policy
     from autoscaler.simulation.candidates import Candidate, Conditions
     from autoscaler.simulation.results import Document
     from autoscaler.simulation.sweep.dispatch import Spread, Task, Workers
@@ -59,7 +61,9 @@ _PATHS = frozenset({"catalog", "market"})
 )
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write a self-contained HTML page.")
 @click.option(
-    "--settings", type=click.Path(path_type=Path, dir_okay=False), help="Write the chosen point as lines of settings."
+    "--settings",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the chosen point as lines of settings, if nothing is against it.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a line for each point.")
 @json_option
@@ -133,7 +137,8 @@ class _Search:
         one_host = options.one_host or min(largest_host(one.policy, conditions.buckets) for one in candidates)
         remembers = any(one.policy.estimates for one in candidates)
         windows, said = _windows(sweep, options, one_host, remembers=remembers)
-        self.assumptions = [*said, *assumed(conditions), *_assumed(sweep, conditions, windows)]
+        idle = _without_effect(invocation, self.points, candidates)
+        self.assumptions = [*said, *assumed(conditions), *_assumed(sweep, conditions, windows), *idle]
         self.task: Task = Task(candidates, windows, conditions)
         self._keys = keys_of(candidates, windows, conditions)
 
@@ -256,6 +261,30 @@ def _candidates(
         # Names that this machine has say nothing about a point, and would make each machine's runs others.
         made.append(Candidate(title_of(point), replace(policy, host_names=())))
     return made
+
+
+def _without_effect(invocation: Invocation, points: Sequence[Point], candidates: Sequence[Candidate]) -> list[str]:
+    """Which settings change nothing that is simulated, with whatever values they and others are tried."""
+    known: dict[tuple[tuple[str, str], ...], Policy | None] = {
+        tuple(point.items()): deciding(candidate.policy) for point, candidate in zip(points, candidates, strict=True)
+    }
+
+    def without(name: str, point: Point) -> Policy | None:
+        """None: others need it."""
+        others = tuple((other, value) for other, value in point.items() if other != name)
+        if others not in known:
+            try:
+                known[others] = deciding(policy_of(invocation, dict(others)))
+            except SettingsError:
+                known[others] = None
+        return known[others]
+
+    names = dict.fromkeys(name for point in points for name in point)
+    return [
+        f"{name} changes nothing here: none of its values differs from today's in what is simulated."
+        for name in names
+        if all(known[tuple(point.items())] == without(name, point) for point in points if name in point)
+    ]
 
 
 def _windows(
@@ -387,11 +416,12 @@ def _print(summary: Summary, spent: Spread, assumptions: Sequence[str], *, as_cs
 
 
 def _write_settings(path: Path, summary: Summary) -> None:
-    from autoscaler.simulation.sweep.summary import sentences_of
+    from autoscaler.simulation.sweep.summary import objection_to, sentences_of
     from autoscaler.simulation.sweep.tables import settings_text
 
-    if not summary.chosen:
-        echo(f"{path}: not written, since no point is chosen but the settings of today", err=True)
+    objection = objection_to(summary)
+    if summary.chosen is None or objection is not None:
+        echo(f"{path}: not written, since {objection}", err=True)
         return
     _write(path, settings_text(summary.points[summary.chosen], sentences_of(summary)))
 

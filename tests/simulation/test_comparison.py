@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from autoscaler.commands._simulated import simulated_alike
 from autoscaler.core.policy import Limits, Policy
 from autoscaler.simulation.baselines import ORACLE, rule_of
 from autoscaler.simulation.candidates import Candidate, Conditions, allowed_offers, try_policy
@@ -83,3 +84,12 @@ def test_no_limit_is_told_where_none_was_reached() -> None:
     measures, text = limited(a_policy(scale_up_batch=10))
     assert not measures.limited
     assert text == ""
+
+
+def test_settings_that_are_simulated_as_others_are_named() -> None:
+    policy = a_policy()
+    other = replace(policy, job_context=not policy.job_context)
+    longer = a_policy(idle_timeout=900.0)
+    candidates = [Candidate(name, each) for name, each in (("a", policy), ("b", other), ("c", longer))]
+    assert simulated_alike(candidates) == ["b is simulated as a: nothing that matters here is set otherwise."]
+    assert simulated_alike([candidates[0], Candidate("oracle", policy, ORACLE)]) == []

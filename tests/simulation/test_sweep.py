@@ -16,7 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
+from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
+from autoscaler.commands.sweep import _Search
 from autoscaler.providers.catalog import load_catalog
 from autoscaler.simulation.candidates import Candidate, Conditions
 from autoscaler.simulation.cloud import Delays
@@ -153,6 +155,12 @@ def test_a_wrong_file_is_one_clear_error(
     said = capsys.readouterr().err
     assert message in said
     assert str(file) in said
+
+
+def test_settings_that_change_nothing_are_named(file: Path) -> None:
+    file.write_text(SWEEP.replace("[settings]", "[settings]\nCP_CAP_AUTOSCALE_PROVIDER = ['azure', 'aws']"))
+    said = [each for each in _Search(Invocation(os.environ), read_sweep(file)).assumptions if "changes nothing" in each]
+    assert [each.split()[0] for each in said] == ["CP_CAP_AUTOSCALE_PROVIDER"]
 
 
 def test_wrong_calls_are_one_clear_error(

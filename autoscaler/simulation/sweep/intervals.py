@@ -24,8 +24,8 @@ class Interval:
     high: float | None = None
 
 
-def interval_of(groups: Sequence[Sequence[float]]) -> Interval:
-    """The mean over groups (windows), of which each has its values (seeds).
+def interval_of(groups: Sequence[Sequence[float]], least: float = -math.inf) -> Interval:
+    """The mean over groups (windows), of which each has its values (seeds). `least`: what no value is below.
 
     Values of one window are alike, so they do not count as independent: the windows' means do. Only where there is one
     window is the interval that of its seeds, and says nothing about other jobs.
@@ -34,12 +34,12 @@ def interval_of(groups: Sequence[Sequence[float]]) -> Interval:
     mean = statistics.fmean(values)
     if len(values) == 1:
         return Interval(mean)
-    return _around(mean, statistics.stdev(values) / math.sqrt(len(values)), len(values))
+    return _around(mean, statistics.stdev(values) / math.sqrt(len(values)), len(values), least)
 
 
 def ratio_of(groups: Sequence[Sequence[tuple[float, float]]]) -> Interval:
     """The ratio of two totals over groups, by pairs: of a bill, not of a typical window. The interval is that of the
-    ratio estimator (Cochran, Sampling Techniques, 6.4).
+    ratio estimator (Cochran, Sampling Techniques, 6.4), from 0 on: no total is negative.
     """
     mine = _independent([[one for one, _ in group] for group in groups])
     others = _independent([[other for _, other in group] for group in groups])
@@ -49,16 +49,16 @@ def ratio_of(groups: Sequence[Sequence[tuple[float, float]]]) -> Interval:
     if count == 1:
         return Interval(ratio)
     residuals = math.fsum((one - ratio * other) ** 2 for one, other in zip(mine, others, strict=True))
-    return _around(ratio, math.sqrt(residuals / (count - 1) / count) / statistics.fmean(others), count)
+    return _around(ratio, math.sqrt(residuals / (count - 1) / count) / statistics.fmean(others), count, 0.0)
 
 
 def _independent(groups: Sequence[Sequence[float]]) -> list[float]:
     return [statistics.fmean(group) for group in groups] if len(groups) > 1 else list(groups[0])
 
 
-def _around(mean: float, error: float, count: int) -> Interval:
+def _around(mean: float, error: float, count: int, least: float) -> Interval:
     half = quantile(count - 1) * error
-    return Interval(mean, mean - half, mean + half)
+    return Interval(mean, max(least, mean - half), mean + half)
 
 
 def quantile(freedom: int) -> float:

@@ -55,6 +55,15 @@ class Summary:
     """Seconds."""
     excluded: Mapping[int, str]
     """Points that are not comparable, with the reason."""
+    currency: str = ""
+    """Of prices."""
+
+    @property
+    def keeps_limit(self) -> bool:
+        """Whether the chosen point waits no longer than `limit`, on the windows that it was chosen on."""
+        if self.chosen is None or self.limit is None:
+            return False
+        return self.chosen_on[self.chosen].wait.mean <= self.limit
 
 
 def outcomes_of(
@@ -86,9 +95,9 @@ def _not_comparable(point: int, played: Played) -> str | None:
 def _outcome(point: int, played: Played, shared: Mapping[int, Sequence[int]]) -> Outcome:
     pairs = [[(played[point, window, seed], played[0, window, seed]) for seed in shared[window]] for window in shared]
     return Outcome(
-        interval_of([[mine["price"] for mine, _ in group] for group in pairs]),
+        interval_of([[mine["price"] for mine, _ in group] for group in pairs], least=0.0),
         ratio_of([[(mine["price"], today["price"]) for mine, today in group] for group in pairs]),
-        interval_of([[_wait(mine) for mine, _ in group] for group in pairs]),
+        interval_of([[_wait(mine) for mine, _ in group] for group in pairs], least=0.0),
         interval_of([[_wait(mine) - _wait(today) for mine, today in group] for group in pairs]),
         interval_of([[float(mine["launches"]) for mine, _ in group] for group in pairs]).mean,
     )
@@ -129,7 +138,8 @@ def summary_of(
     of_judges = {key: document for key, document in played.items() if key[1] in windows[1]}
     judged = sorted({point for point, *_ in of_judges} & {0, *front})
     judged_on, _ = outcomes_of(of_judges, judged, windows[1], seeds) if judged else ({}, {})
-    return Summary(points, chosen_on, judged_on, front, chosen, limit, excluded)
+    currency = next((document["currency"] for document in played.values()), "")
+    return Summary(points, chosen_on, judged_on, front, chosen, limit, excluded, currency)
 
 
 def sentences_of(summary: Summary) -> list[str]:
@@ -148,14 +158,14 @@ def sentences_of(summary: Summary) -> list[str]:
     said = [
         f"Of {tried:,} points, {title_of(summary.points[number])} is the cheapest whose jobs wait {duration(limit)} or "
         f"less on average: {_shown(mine)}."
-        if mine.wait.mean <= limit
+        if summary.keeps_limit
         else f"No point keeps the mean wait at {duration(limit)}; {title_of(summary.points[number])} waits least: "
         f"{_shown(mine)}."
     ]
     judged = summary.judged_on.get(number)
     if judged is None:
         said.append("It was not judged on other jobs than it was chosen on, so its gain is likely to be overestimated.")
-    elif is_sure(judged):
+    elif is_sure(judged, keeps_limit=summary.keeps_limit):
         said.append(f"On jobs that it was not chosen on: {_shown(judged)}.")
     else:
         said.append(
@@ -164,11 +174,29 @@ def sentences_of(summary: Summary) -> list[str]:
     return said
 
 
-def is_sure(outcome: Outcome) -> bool:
-    """Whether the whole interval of the price, or else of the wait, is better than today's."""
-    ends = (outcome.ratio.high, outcome.wait_change.high)
-    cheaper, quicker = (end is not None and end < than for end, than in zip(ends, (1.0, 0.0), strict=True))
-    return cheaper or (quicker and outcome.ratio.mean <= 1.0)
+def objection_to(summary: Summary) -> str | None:
+    """Why the chosen point is not to be set; None: nothing is known against it."""
+    if not summary.chosen or summary.limit is None:
+        return "no point is chosen but the settings of today"
+    if not summary.keeps_limit:
+        from autoscaler.report.wording import duration
+
+        return f"no point keeps the mean wait at {duration(summary.limit)}"
+    judged = summary.judged_on.get(summary.chosen)
+    if judged is not None and not is_sure(judged, keeps_limit=True):
+        return "on jobs that the chosen point was not chosen on, its gain may be chance"
+    return None
+
+
+def is_sure(outcome: Outcome, *, keeps_limit: bool = True) -> bool:
+    """Whether the whole interval of the gain for which it was chosen is better than today's: of the price, or of the
+    wait of a point that is surely no dearer. One that was chosen though no point keeps the limit is to wait less.
+    """
+    dearest, longest = outcome.ratio.high, outcome.wait_change.high
+    quicker = longest is not None and longest < 0.0
+    if not keeps_limit:
+        return quicker
+    return dearest is not None and (dearest < 1.0 or (quicker and dearest <= 1.0))
 
 
 def _shown(outcome: Outcome) -> str:

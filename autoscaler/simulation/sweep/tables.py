@@ -11,7 +11,7 @@ from autoscaler.report.blocks import Block
 from autoscaler.report.wording import duration
 from autoscaler.simulation.sweep.dispatch import Spread
 from autoscaler.simulation.sweep.intervals import Interval
-from autoscaler.simulation.sweep.points import Point
+from autoscaler.simulation.sweep.points import Point, title_of
 from autoscaler.simulation.sweep.summary import Outcome, Summary, seconds, sentences_of, share
 
 PREFIX = "CP_CAP_AUTOSCALE_"
@@ -30,12 +30,13 @@ def front_table(summary: Summary) -> tuple[tuple[str, ...], list[list[str]]]:
     """Columns and rows of today and the front."""
     names = settings_of(summary)
     judged = ("price, judged", "wait, judged") if summary.judged_on else ()
-    columns = ("", *(name.removeprefix(PREFIX) for name in names), "of today's price", "mean wait", "change", *judged)
+    tried = (name.removeprefix(PREFIX) for name in names)
+    columns = ("", *tried, f"price ({summary.currency})", "of today's", "mean wait", "change", *judged)
     rows = []
     for number in dict.fromkeys((0, *summary.front)):
         outcome, point = summary.chosen_on[number], summary.points[number]
         mark = "today" if not number else "chosen" if number == summary.chosen else ""
-        row = [mark, *(point.get(name, "") for name in names)]
+        row = [mark, *(point.get(name, "") for name in names), f"{outcome.price.mean:,.2f}"]
         row += _beside_today(outcome) if number else ["1", duration(outcome.wait.mean), ""]
         if judged:
             there = summary.judged_on.get(number)
@@ -51,7 +52,8 @@ def _beside_today(outcome: Outcome) -> list[str]:
 def front_notes(summary: Summary) -> list[str]:
     """How to read the table."""
     return [
-        "No other point is both cheaper and quicker than these. In parentheses: 95 % intervals for windows like these.",
+        "No other point is both cheaper and quicker than these. Prices: of a window, on average. In parentheses: 95 % "
+        "intervals for windows like these.",
         *(["Judged: the same on jobs that points were not chosen on."] if summary.judged_on else []),
     ]
 
@@ -85,14 +87,16 @@ def csv_text(summary: Summary) -> str:
     figures = ("price", "price_of_today", "mean_wait_s", "mean_wait_change_s")
     writer.writerow(
         [
-            *names, "on_front", "chosen", "excluded",
+            "point", *names, "currency", "on_front", "chosen", "excluded",
             *(f"{part}{name}{end}" for part in ("", "judged_") for name in figures for end in ("", "_low", "_high")),
         ]
     )  # fmt: skip
     for number, point in enumerate(summary.points):
         writer.writerow(
             [
+                title_of(point),
                 *(point.get(name, "") for name in names),
+                summary.currency,
                 number in summary.front,
                 number == summary.chosen,
                 summary.excluded.get(number, ""),
