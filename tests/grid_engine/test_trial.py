@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Running
+from autoscaler.store.lock import try_lock
 from autoscaler.store.trial import RunSeen, TrialTable
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown
@@ -29,6 +31,8 @@ READING = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
 """The Python of a checkout may lie below a home that the account could not enter."""
 MOVING = re.compile(rb"^(usage|scheduling info|exec_host_list|binding)\b|^ +(queue instance|cannot run)", re.MULTILINE)
 """What `qstat -j` prints of a job that goes on."""
+ON_A_TERMINAL = (sys.executable, "-c", "import pty, sys; pty.spawn(sys.argv[1:])")
+"""A terminal for a command. It closes with this process."""
 QUICK = {"CP_CAP_AUTOSCALE_HYBRID": "true", "CP_CAP_AUTOSCALE_POLLING_DELAY": "0.5"}
 
 
@@ -216,6 +220,22 @@ def test_the_end_of_its_terminal_ends_a_trial_that_goes_on_later_but_for_nohup(
         process.signal(signal.SIGINT)
         assert process.wait(120.0) == 0
     assert "In short" in output.read_text()
+
+
+def test_a_trial_ends_well_when_its_terminal_is_closed(cell: Cell, until: Until, show_on_failure: Shown) -> None:
+    scaling = Autoscaling(cell, QUICK)
+    show_on_failure["trial"] = lambda: "\n".join(file.read_text() for file in cell.home.glob("trial-*"))
+    with trial(scaling, "--for", "1h", under=ON_A_TERMINAL) as (terminal, output):
+        until(lambda: watched(scaling), 60)
+        until(lambda: "left" in output.read_text(), 30, "it does not show on the terminal how it goes")
+        (lock,) = scaling.state.glob("*.trial-lock")
+        assert try_lock(lock) is None, "it watches"
+        terminal.signal(signal.SIGKILL)
+        terminal.wait(60.0)
+        free = until(lambda: try_lock(lock), 60, "the trial goes on without its terminal")
+        os.close(free)
+    assert "Traceback" not in output.read_text()
+    assert reported(scaling)["unwatched_s"] == 0
 
 
 def test_where_an_autoscaler_serves_there_is_nothing_to_try(cell: Cell, until: Until) -> None:
