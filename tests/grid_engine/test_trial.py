@@ -233,6 +233,7 @@ def test_a_trial_ends_well_when_its_terminal_is_closed(cell: Cell, until: Until,
         terminal.signal(signal.SIGKILL)
         terminal.wait(60.0)
         free = until(lambda: try_lock(lock), 60, "the trial goes on without its terminal")
+        assert free is not None
         os.close(free)
     assert "Traceback" not in output.read_text()
     assert reported(scaling)["unwatched_s"] == 0
