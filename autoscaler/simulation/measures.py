@@ -197,7 +197,11 @@ class Measures:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which this share of the sorted `values` lies; 0 of none."""
+    """The value below which this share of the sorted `values` lies, between two of them in proportion (type 7 of
+    Hyndman and Fan 1996): the median of two is their mean. 0 of none.
+    """
     if not values:
         return 0.0
-    return values[min(len(values) - 1, int(share * len(values)))]
+    whole, part = divmod(share * (len(values) - 1), 1.0)
+    low, high = values[int(whole)], values[min(int(whole) + 1, len(values) - 1)]
+    return low + (high - low) * part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -141,19 +142,19 @@ def _slowdown(measures: Measures) -> Document:
 def series_of(measures: Measures) -> Document:
     """Waiting tasks, workers, busy slots and price an hour over time; the mean of each of at most `POINTS` periods."""
     series = measures.series
-    if not series:
-        return {"at_s": [], "waiting": [], "workers": [], "busy_slots": [], "price_per_hour": []}
-    end = max(measures.last_end, series[-1][0])
-    step = max(end / POINTS, 1.0)
-    sums = [[0.0] * 4 for _ in range(int(end / step) + 1)]
-    for (at, *values), (until, *_) in zip(series, [*series[1:], (end, 0, 0, 0, 0.0)], strict=True):
-        while at < until:
-            period = int(at / step)
-            edge = min(until, (period + 1) * step)
-            edge = until if edge <= at else edge
-            for index, value in enumerate(values):
-                sums[min(period, len(sums) - 1)][index] += value * (edge - at)
-            at = edge
-    columns = [[round(row[index] / step, 3) for row in sums] for index in range(4)]
     keys = ("waiting", "workers", "busy_slots", "price_per_hour")
-    return {"at_s": [round(period * step) for period in range(len(sums))], **dict(zip(keys, columns, strict=True))}
+    if not series:
+        return {"at_s": [], **{key: [] for key in keys}}
+    end = max(measures.last_end, series[-1][0])
+    count = max(1, min(POINTS, int(end)))
+    edges = [*(end * number / count for number in range(count)), end]
+    sums = [[0.0] * len(keys) for _ in range(count)]
+    for (at, *values), (until, *_) in zip(series, [*series[1:], (end,)], strict=True):
+        # A period gets only what lies within its edges, so rounding cannot give it more than its length.
+        for period in range(bisect_right(edges, at) - 1, bisect_left(edges, until)):
+            seconds = min(until, edges[period + 1]) - max(at, edges[period])
+            for index, value in enumerate(values):
+                sums[period][index] += value * seconds
+    length = end / count or 1.0
+    columns = ([round(row[index] / length, 3) for row in sums] for index in range(len(keys)))
+    return {"at_s": [round(edge) for edge in edges[:-1]], **dict(zip(keys, columns, strict=True))}
