@@ -189,7 +189,12 @@ def read_on_ends(file: Path, offset: int | None, most: int = MOST_BYTES) -> tupl
 
 def ends_in(lines: Iterable[str]) -> Iterator[JobEnd]:
     """The ends in all lines that are records with all of their times."""
-    return (end for line in lines if (end := _end(line)) is not None)
+    return (end for end in records_in(lines) if end is not None)
+
+
+def records_in(lines: Iterable[str]) -> Iterator[JobEnd | None]:
+    """The end in each line but comments and empty ones; None for one that is no record with all of its times."""
+    return (_end(line) for line in lines if line.strip() and not line.startswith("#"))
 
 
 MOST_SEARCHED = 64 << 20

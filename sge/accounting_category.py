@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 _FIELD = 39
 """Place of the field between colons (accounting(5))."""
-_REST_OF_TIME = re.compile(r"\d{1,2}(?:$|[, ].*)")
-"""What follows a colon inside a duration: `00`, `00,mem=4G -pe mpi 4`."""
+_INPUT_WAIT = re.compile(r"\d+(?:\.\d+)?")
+"""`iow`, the field behind it: `0.000000`, `0`."""
+_PART = re.compile(r"NONE|\d+\.(?!\d+$)[^\s,=]+")
+"""`pe_taskid`, the one behind that: `NONE`, `1.host`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +27,21 @@ class Requests:
 
 
 def fields_of(line: str) -> list[str]:
-    """The fields of a line of accounting. Durations in the category hold colons, too: they part no fields."""
+    """The fields of a line of accounting. Durations in the category hold colons, too: they part no fields. A number
+    behind one may belong to it (`1:30:00`) or be the next field (`:0:`), so the category ends where both fields that
+    follow it are.
+    """
     words = line.split(":")
     if len(words) <= _FIELD or not words[_FIELD].startswith("-"):
         return words
     end = _FIELD + 1
-    while end < len(words) and _REST_OF_TIME.fullmatch(words[end]) is not None:
+    while end < len(words) and not _ends_category(words[end : end + 2]):
         end += 1
     return [*words[:_FIELD], ":".join(words[_FIELD:end]), *words[end:]]
+
+
+def _ends_category(words: Sequence[str]) -> bool:
+    return len(words) == 2 and bool(_INPUT_WAIT.fullmatch(words[0]) and _PART.fullmatch(words[1]))
 
 
 def read_category(text: str) -> Requests:

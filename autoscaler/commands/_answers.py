@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-import click
-
 from autoscaler.answer_client import OF_ROOT, SOCKET_ENV, ServiceAddress, Unanswered, ask, named_by, remote, target
 from autoscaler.commands._output import print_json
 from autoscaler.commands._service import socket_name
@@ -30,10 +28,8 @@ def print_answer(
     invocation: Invocation, question: str, query: Mapping[str, str], *, as_json: bool, as_csv: bool = False
 ) -> bool:
     """Print the running autoscaler's answer. False: none answers, which was reported, and this machine's own cell can
-    be read. Raises UsageError, NotFound, Unanswered if an address is named, Refused, SettingsError.
+    be read. Raises NotFound, Unanswered if an address is named, Refused, SettingsError.
     """
-    if as_csv and as_json:
-        raise click.UsageError("give --csv or --json, not both")
     answer = answered(invocation, question, {**query, "form": "document" if as_json else "csv" if as_csv else "text"})
     if answer is None:
         continue_as_service_account(invocation)

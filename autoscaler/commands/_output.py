@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,18 @@ if TYPE_CHECKING:
 
 AT_ONCE = 1 << 16
 """Characters of JSON that are printed at a time."""
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _alone(context: click.Context, option: click.Parameter, given: bool) -> bool:
+    """One document is printed. Called for both options, so the second one finds the first."""
+    others = {"as_json", "as_csv"} - {option.name}
+    if given and any(context.params.get(name) for name in others):
+        raise click.UsageError("give --csv or --json, not both")
+    return given
+
+
+json_option = click.option("--json", "as_json", is_flag=True, callback=_alone, help="Print JSON.")
+csv_option = partial(click.option, "--csv", "as_csv", is_flag=True, callback=_alone)
 
 
 def echo(text: str = "", *, err: bool = False) -> None:

@@ -13,7 +13,7 @@ import click
 
 from autoscaler.commands._answers import answered, print_age, print_answer, warn_not_running
 from autoscaler.commands._observation import reading_store
-from autoscaler.commands._output import json_option, print_document
+from autoscaler.commands._output import csv_option, json_option, print_document
 from autoscaler.commands.context import Invocation
 
 _BY = ("user", "group", "department", "project", "account", "queue", "job", "array", "type", "worker", "month")
@@ -24,7 +24,7 @@ _BY = ("user", "group", "department", "project", "account", "queue", "job", "arr
 @click.option("--month", default="", help="A month, 2026-11, in UTC. Default: this one until now.")
 @click.option("--since", default="", help="Begin: a date, 2026-11-03, or how long ago, 7d.")
 @click.option("--until", default="", help="End, likewise.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@csv_option(help="Print CSV.")
 @click.option(
     "--reconcile",
     "bill",

@@ -10,7 +10,7 @@ import click
 from autoscaler.commands._answers import print_answer, warn_not_running
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._observation import reading_store
-from autoscaler.commands._output import json_option, print_document
+from autoscaler.commands._output import csv_option, json_option, print_document
 from autoscaler.commands.context import Invocation
 
 
@@ -22,7 +22,7 @@ from autoscaler.commands.context import Invocation
     "--step", type=Duration(), help="Length of each row's period. Default: so that the table fits on a screen."
 )
 @click.option("--array", default="", help="Show workers and cost of this node array only.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@csv_option(help="Print CSV.")
 @json_option
 @click.pass_obj
 def command(invocation: Invocation, since: float, step: float | None, array: str, as_csv: bool, as_json: bool) -> None:

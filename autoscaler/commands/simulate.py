@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autoscaler.commands._duration import Duration
-from autoscaler.commands._output import json_option, print_json
+from autoscaler.commands._output import csv_option, json_option, print_json
 from autoscaler.commands._simulated import (
     TODAY,
     Progress,
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="For all that is drawn by chance.")
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write a self-contained HTML page.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a line for each policy.")
+@csv_option(help="Print CSV, a line for each policy.")
 @json_option
 @click.pass_obj
 def command(
@@ -128,29 +128,29 @@ def command(
     one_host = options.one_host or min(largest_host(candidate.policy, conditions.buckets) for candidate in candidates)
     same = simulated_alike(candidates)
     documents: list[Document] = []
-    assumptions: dict[str, None] = {}
+    assumptions: list[str] = []
     with Stopper() as stopper:
         for candidate in candidates:
             if stopper.asked and documents:
                 break
             read = workload_of(workload or "", options, one_host, past)
-            assumptions |= dict.fromkeys([*read.assumptions, *assumed(conditions), *same])
             shown = Progress(read)
             documents.append(try_policy(candidate, read, conditions, shown.show, stopper.watch))
             shown.clear()
+            assumptions = assumptions or [*read.said, *assumed(conditions), *same]  # the same for all policies
     backtest = None if past is None else backtest_of(past, documents[0])
     if page is not None:
-        write_page(page, documents, list(assumptions), backtest)
+        write_page(page, documents, assumptions, backtest)
     if as_json:
         of_past = {} if backtest is None else {"backtest": backtest}
-        print_json({"schema": SCHEMA, "policies": documents, "assumptions": list(assumptions), **of_past})
+        print_json({"schema": SCHEMA, "policies": documents, "assumptions": assumptions, **of_past})
     elif as_csv:
         sys.stdout.write(csv_text(documents))
     else:
         from autoscaler.report.blocks import print_blocks
 
         before = () if backtest is None else (backtest_block(backtest, documents[0]["currency"]),)
-        print_blocks((*before, *comparison_blocks(documents, list(assumptions), backtest)))
+        print_blocks((*before, *comparison_blocks(documents, assumptions, backtest)))
     return stopper.exit_code
 
 

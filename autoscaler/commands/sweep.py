@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autoscaler.commands import simulate
-from autoscaler.commands._output import echo, json_option, print_json
+from autoscaler.commands._output import csv_option, echo, json_option, print_json
 from autoscaler.commands._simulated import (
     SimulationOptions,
     Stopper,
@@ -65,7 +65,7 @@ _PATHS = frozenset({"catalog", "market"})
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the chosen point as lines of settings, if nothing is against it.",
 )
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a line for each point.")
+@csv_option(help="Print CSV, a line for each point.")
 @json_option
 @click.pass_obj
 def command(
@@ -301,7 +301,7 @@ def _windows(
         with _entry(sweep, f"workload {number}"):
             read = workload_of(place, options, one_host)
             windows += windows_of(read, source, sweep.judge, remembers=remembers)
-        said |= dict.fromkeys(read.assumptions)
+        said |= dict.fromkeys(read.said)
     return windows, list(said)
 
 

@@ -374,7 +374,7 @@ class _Scenarios:
         read = watched.workload(AccountingOptions(UNBOUNDED, requests=(memory,) if memory else ()), scenario)
         changes = watched.host_changes(memory) if scenario.keeps_hosts else ()
         conditions = replace(trial.conditions, cell=replace(trial.conditions.cell, host_changes=changes))
-        self._assumptions |= dict.fromkeys([*read.assumptions, *assumed(conditions)])
+        self._assumptions |= dict.fromkeys([*read.said, *assumed(conditions)])
         shown = Progress(read)
 
         def started(run: Simulation) -> None:

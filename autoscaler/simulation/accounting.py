@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoscaler.sge.accounting import JobEnd, ends_in
+from autoscaler.sge.accounting import JobEnd, records_in
 from autoscaler.sge.accounting_category import read_category
 from autoscaler.simulation.workload import LOCAL, SPREAD, Workload, WorkloadError, WorkloadJob, parallel_environment
 
@@ -25,19 +26,35 @@ class AccountingOptions:
 
 def read_accounting(path: Path, options: AccountingOptions) -> Workload:
     """The starts that ran, each as a job of its own. Raises WorkloadError."""
+    left_out: Counter[str] = Counter()
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            ends = [end for end in ends_in(file) if end.started_at and end.ended_at and not end.part]
+            ends = list(ends_that_ran(file, left_out))
     except OSError as error:
         raise WorkloadError(f"cannot read the accounting file {path}: {error}; check its path and rights") from error
     # Of a job that was rescheduled every start has a line: the last one counts, with the first submission.
     last = {(end.job, end.task, end.submitted_at): end for end in ends}
+    left_out["starts of tasks that were rescheduled"] = len(ends) - len(last)
     ends = sorted(last.values(), key=lambda end: (end.submitted_at, end.job, end.task))
     if not ends:
         raise WorkloadError(f"{path} has no record of a job that ran; is it Grid Engine's accounting file?")
     began = ends[0].submitted_at
     jobs = [job_of(number, end, began, options) for number, end in enumerate(ends, start=1)]
-    return Workload(path.name, jobs, assumptions_of(options, ends), began, len(jobs), _recorded(ends))
+    said = assumptions_of(options, ends)
+    return Workload(path.name, jobs, said, began, len(jobs), _recorded(ends), left_out=left_out)
+
+
+def ends_that_ran(lines: Iterable[str], left_out: Counter[str]) -> Iterator[JobEnd]:
+    """The starts in lines of accounting that ran, without parts of parallel jobs. Counts what is left out."""
+    for end in records_in(lines):
+        if end is None:
+            left_out["lines that are no whole record"] += 1
+        elif end.part:
+            continue  # its job has a line of its own
+        elif end.started_at and end.ended_at:
+            yield end
+        else:
+            left_out["starts that failed before the job ran"] += 1
 
 
 def job_of(number: int, end: JobEnd, began: float, options: AccountingOptions) -> WorkloadJob:

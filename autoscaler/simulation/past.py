@@ -7,14 +7,15 @@ Jobs come from Grid Engine's accounting, workers from the service's store. What 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median, pstdev
 
 from autoscaler.core.model.cluster import short_name
-from autoscaler.sge.accounting import JobEnd, ends_in, files_of
-from autoscaler.simulation.accounting import AccountingOptions, assumptions_of, job_of
+from autoscaler.sge.accounting import JobEnd, files_of
+from autoscaler.simulation.accounting import AccountingOptions, assumptions_of, ends_that_ran, job_of
 from autoscaler.simulation.cloud import Delays
 from autoscaler.simulation.measures import HOUR, quantile
 from autoscaler.simulation.results import Document
@@ -43,6 +44,8 @@ class Past:
     """Jobs that ran on persistent hosts: they are left out."""
     pace: Pace = field(default_factory=Pace)
     """Of the passes, as the service measured it."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """What of accounting is no start that ran, at any time."""
 
     def workload(self, options: AccountingOptions) -> Workload:
         """The jobs of the window. Those that ran already at its beginning run on for the rest of their time."""
@@ -58,7 +61,7 @@ class Past:
         if self.elsewhere:
             said.append(f"{self.elsewhere} tasks that ran on persistent hosts are left out.")
         said.append("Tasks that still wait or run are left out: they are not in accounting yet.")
-        return Workload("the last days", jobs, said, self.since, len(jobs))
+        return Workload("the last days", jobs, said, self.since, len(jobs), left_out=self.left_out)
 
     def delays(self, given: Delays) -> Delays:
         """The boots that were seen, of each type of which there were enough; `given` is the rest."""
@@ -151,7 +154,8 @@ def read_past(
     """
     there = [life for life in lives if life.created_at < until and (life.ended_at is None or life.ended_at > since)]
     names = {short_name(life.name) for life in there if life.name}
-    ended = ends_of(accounting, since, until)
+    left_out: Counter[str] = Counter()
+    ended = ends_of(accounting, since, until, left_out)
     last = {(end.job, end.task, end.submitted_at): end for end in ended}
     ours = [end for end in last.values() if short_name(end.host) in names]
     if not ours:
@@ -159,22 +163,20 @@ def read_past(
             f"no job that ran on a worker ended since then, by {accounting} and the store ({len(there)} workers, "
             f"{len(last)} ended jobs); take a longer time, or name an accounting file as WORKLOAD"
         )
-    return Past(since, until, ours, there, len(last) - len(ours), pace or Pace())
+    return Past(since, until, ours, there, len(last) - len(ours), pace or Pace(), left_out)
 
 
-def ends_of(accounting: Path, since: float, until: float) -> list[JobEnd]:
-    """The starts that were over in a window of time, of both of accounting's files. Raises WorkloadError."""
-    return [end for file in files_of(accounting) for end in _ended_in(file, since, until)]
+def ends_of(accounting: Path, since: float, until: float, left_out: Counter[str]) -> list[JobEnd]:
+    """The starts that were over in a window of time, of both of accounting's files. Counts in `left_out` what is no
+    start that ran, whenever it was written. Raises WorkloadError.
+    """
+    return [end for file in files_of(accounting) for end in _ended_in(file, since, until, left_out)]
 
 
-def _ended_in(file: Path, since: float, until: float) -> list[JobEnd]:
+def _ended_in(file: Path, since: float, until: float, left_out: Counter[str]) -> list[JobEnd]:
     try:
         with file.open(encoding="utf-8", errors="replace") as lines:
-            return [
-                end
-                for end in ends_in(lines)
-                if end.started_at and end.ended_at and not end.part and since < end.ended_at <= until
-            ]
+            return [end for end in ends_that_ran(lines, left_out) if since < (end.ended_at or 0.0) <= until]
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -7,12 +7,14 @@ environments nor nodes, so a job that fits on one allowed host is taken to ask f
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler.simulation.workload import Workload, WorkloadError, WorkloadJob, parallel_environment
 
+NEVER_RAN = "jobs of run time 0 or unknown, or of no processors"
 _COLUMNS = 18
 _JOB, _SUBMIT, _WAIT, _RUN, _ALLOCATED, _REQUESTED, _TIME, _MEMORY = 0, 1, 2, 3, 4, 7, 8, 9
 _USER, _GROUP, _EXECUTABLE, _AFTER = 11, 12, 13, 16
@@ -37,7 +39,6 @@ def read_swf(path: Path, options: SwfOptions) -> Workload:
     assumptions = [
         "The format has no parallel environments: a job that fits on the largest allowed host "
         f"({options.largest_host} slots) has all its slots on one, a larger one spreads ($fill_up).",
-        "Jobs of run time 0 or unknown, and of no processors, are left out.",
         "Priorities and shares are unknown: jobs start in the order of their submission, later ones where earlier "
         "ones do not fit.",
     ]
@@ -45,7 +46,9 @@ def read_swf(path: Path, options: SwfOptions) -> Workload:
         assumptions.append("Requested memory is not counted (no memory complex was named).")
     if not options.run_time_request:
         assumptions.append("Requested run times are not requested (they limit nothing).")
-    return Workload(path.name, _jobs(path, options), assumptions, _started_at(path), _count(path))
+    left_out: Counter[str] = Counter()
+    jobs = _jobs(path, options, left_out)
+    return Workload(path.name, jobs, assumptions, _started_at(path), _count(path), left_out=left_out)
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -77,7 +80,7 @@ def _count(path: Path) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _jobs(path: Path, options: SwfOptions) -> Iterator[WorkloadJob]:
+def _jobs(path: Path, options: SwfOptions, left_out: Counter[str]) -> Iterator[WorkloadJob]:
     known: set[int] = set()
     for number, line in enumerate(_lines(path), start=1):
         if not line.strip() or line.startswith(";"):
@@ -91,10 +94,12 @@ def _jobs(path: Path, options: SwfOptions) -> Iterator[WorkloadJob]:
             raise WorkloadError(
                 f"{path}, line {number}: {error}; a Standard Workload Format has numbers only"
             ) from None
-        if job is not None:
-            if options.dependencies:
-                known.add(job.number)
-            yield job
+        if job is None:
+            left_out[NEVER_RAN] += 1
+            continue
+        if options.dependencies:
+            known.add(job.number)
+        yield job
 
 
 def _job(row: list[float], options: SwfOptions, known: set[int]) -> WorkloadJob | None:

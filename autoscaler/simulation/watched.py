@@ -5,8 +5,9 @@ Ends of jobs come from Grid Engine's accounting where it can be read, else from 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,8 @@ class Watched:
     causes: Sequence[CauseSeen] = ()
     never_counted: int = 0
     """Tasks that waited at the end and counted as no demand."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """What of accounting is no start that ran, at any time."""
 
     # -- the jobs ------------------------------------------------------------------------------------------------------
 
@@ -84,7 +87,7 @@ class Watched:
         said = list(self._said(options))
         if too_large:
             said.append(f"{scenario.title}: left out, since nothing there is large enough: {count(too_large, 'task')}.")
-        return Workload("the trial", jobs, said, self.since, len(jobs))
+        return Workload("the trial", jobs, said, self.since, len(jobs), left_out=self.left_out)
 
     def _jobs(self, options: AccountingOptions) -> Iterator[tuple[float, float, WorkloadJob]]:
         """Each with its submission and its real start."""
@@ -256,8 +259,9 @@ def read_watched(table: TrialTable, accounting: Path, queue: str) -> Watched:
     waiting = {job.job: job for job in table.waiting()}
     hosts = table.hosts()
     runs = table.runs()
+    left_out: Counter[str] = Counter()
     try:
-        ends, unread = ends_of(accounting, since, until), ""
+        ends, unread = ends_of(accounting, since, until, left_out), ""
         if not ends and not any(each.exists() for each in (accounting, accounting.with_name("accounting.jsonl"))):
             unread = f"there is no {accounting}"
     except WorkloadError as error:
@@ -279,7 +283,7 @@ def read_watched(table: TrialTable, accounting: Path, queue: str) -> Watched:
     ]
     others = sum(job.tasks for job in waiting.values() if not job.counts)
     spread = tuple(name for name, rule in table.environments().items() if rule != ON_ONE_HOST)
-    return Watched(since, until, periods, tasks, left, hosts, spread, unread, table.causes(), others)
+    return Watched(since, until, periods, tasks, left, hosts, spread, unread, table.causes(), others, left_out)
 
 
 def _ended(ends: Iterable[JobEnd], runs: Iterable[RunSeen], waiting: Mapping[int, WaitingSeen]) -> list[Task]:

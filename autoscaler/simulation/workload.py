@@ -6,8 +6,10 @@ that nobody takes a guess for a record.
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from autoscaler.errors import SettingsError
@@ -66,6 +68,26 @@ class Workload:
     """Figures of the record itself, as `mean_wait`, to compare with."""
     earlier: tuple[WorkloadJob, ...] = ()
     """Jobs that ran before, in the order of submission: only estimates of run times know them."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """What its reader left out, by what it is, until the job that was read last."""
+
+    @property
+    def said(self) -> list[str]:
+        """The assumptions, and what was left out of the jobs so far."""
+        return [*self.assumptions, *said_of(self.left_out)]
+
+    def begin_with_first_job(self) -> None:
+        """Let second 0 be the submission of the first job. Raises WorkloadError if there is none."""
+        jobs = iter(self.jobs)
+        first = next(jobs, None)
+        if first is None:
+            after = f" after the first {len(self.earlier):,}" if self.earlier else ""
+            why = " ".join(said_of(self.left_out)) or "Take one with jobs that ran."
+            raise WorkloadError(f"{self.name} has no job to play{after}. {why}")
+        begins = first.submitted
+        self.jobs = (_moved(job, begins) for job in itertools.chain((first,), jobs))
+        self.earlier = tuple(_moved(job, begins) for job in self.earlier)
+        self.started_at += begins if self.started_at else 0.0
 
     def __iter__(self) -> Iterator[WorkloadJob]:
         last = float("-inf")
@@ -77,6 +99,16 @@ class Workload:
                 )
             last = job.submitted
             yield job
+
+
+def _moved(job: WorkloadJob, begins: float) -> WorkloadJob:
+    return replace(job, submitted=job.submitted - begins)
+
+
+def said_of(left_out: Mapping[str, int]) -> list[str]:
+    """What a reader left out, as a sentence; none if that is nothing."""
+    counted = ", ".join(f"{what} ({count:,})" for what, count in left_out.items() if count)
+    return [f"Left out: {counted}."] if counted else []
 
 
 def parallel_environment(slots: int, largest_host: int) -> str | None:

@@ -223,3 +223,66 @@ def test_names_in_a_page_stay_text(capsys: pytest.CaptureFixture[str]) -> None:
     Tags().feed(page_text(document["policies"], [hostile]))
     assert "script" not in found
     assert "i" not in found
+
+
+def a_swf(file: Path, *submitted: int) -> Path:
+    """Jobs of one slot and ten minutes."""
+    rows = (f"{n} {at} -1 600 1 -1 -1 1 -1 -1 1 1 1 -1 1 -1 -1 -1" for n, at in enumerate(submitted, start=1))
+    file.write_text("".join(f"{row}\n" for row in rows))
+    return file
+
+
+def policies_of(capsys: pytest.CaptureFixture[str], workload: Path, *options: str) -> list[dict[str, Any]]:
+    assert main(["simulate", str(workload), "--json", *options]) == 0
+    policies: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["policies"]
+    return [{name: value for name, value in each.items() if name != "cpu_s"} for each in policies]
+
+
+@pytest.mark.parametrize("later", (864_000, 8_640_000))
+def test_time_counts_from_the_first_job_that_is_played(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, later: int
+) -> None:
+    market = tmp_path / "market.toml"
+    market.write_text("[[shortage]]\ntype = 'm5.large'\nfrom = '0d'\nto = '1h'\n")
+    tried = "today,CP_CAP_AUTOSCALE_MIN_WORKERS=1,static:1:m5.large"
+    options = ["--compare", tried, "--market", str(market)]
+    submitted = (0, 100, 7200)
+    first = policies_of(capsys, a_swf(tmp_path / "a.swf", *submitted), *options)
+    moved = policies_of(capsys, a_swf(tmp_path / "b.swf", *(at + later for at in submitted)), *options)
+    skipping = policies_of(
+        capsys, a_swf(tmp_path / "c.swf", 0, *(at + later for at in submitted)), "--skip", "1", *options
+    )
+    assert first == moved == skipping
+    assert first[0]["not_to_be_had"] > 0
+    paid = (7200 + 600 - 3600) / 3600 * 0.096  # from the end of the shortage to that of the last job
+    assert first[2]["price"] == pytest.approx(paid, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("submitted", "skip", "message"),
+    (((), 0, "has no job to play"), ((0, 60), 2, "has no job to play after the first 2"), ((0, 60), 9, "the first 2")),
+)
+def test_nothing_to_play_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, submitted: tuple[int, ...], skip: int, message: str
+) -> None:
+    assert main(["simulate", str(a_swf(tmp_path / "a.swf", *submitted)), "--skip", str(skip)]) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert not said.out
+
+
+@pytest.mark.parametrize("options", (["--json", "--csv"], ["--csv", "--json"]))
+@pytest.mark.parametrize("command", ("simulate", "sweep", "history", "cost"))
+def test_json_and_csv_exclude_each_other(capsys: pytest.CaptureFixture[str], command: str, options: list[str]) -> None:
+    assert main([command, *options]) == 2
+    assert "give --csv or --json, not both" in capsys.readouterr().err
+
+
+def test_all_records_of_accounting_are_played_or_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "accounting"
+    lines = [a_line(job, 1000 + job, 1010 + job, 1100, category="-l h_rt=1:30:00") for job in range(1, 9)]
+    file.write_text("\n".join([*(line.replace(":0.000000:", ":0:") for line in lines), "main.q:w1:users", ""]))
+    assert main(["simulate", str(file), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["policies"][0]["tasks"]["submitted"] == 8
+    assert "Left out: lines that are no whole record (1)." in document["assumptions"]

@@ -16,18 +16,21 @@ from typing import Any
 import psutil
 import pytest
 
+from autoscaler.commands._simulated import SimulationOptions, workload_of
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.commands.sweep import _Search
+from autoscaler.core.model.fleet import FailureKind
 from autoscaler.providers.catalog import load_catalog
 from autoscaler.simulation.candidates import Candidate, Conditions
 from autoscaler.simulation.cloud import Delays
+from autoscaler.simulation.market import Limit, Market
 from autoscaler.simulation.sweep import dispatch
 from autoscaler.simulation.sweep.points import points_of
 from autoscaler.simulation.sweep.results import Results
 from autoscaler.simulation.sweep.runs import OtherProgram, Run, keys_of, perform, program_digest
-from autoscaler.simulation.sweep.sweep_file import GRID_ENGINE, read_sweep
-from autoscaler.simulation.sweep.windows import Window
+from autoscaler.simulation.sweep.sweep_file import GRID_ENGINE, Source, read_sweep
+from autoscaler.simulation.sweep.windows import Window, market_in, windows_of
 from tests.deadlines import wait_for
 from tests.simulation.playing import a_policy, a_workload
 from tests.simulation.test_command import SETTINGS
@@ -396,3 +399,14 @@ def test_workers_import_nothing_from_the_current_directory(
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert "In short" in out
+
+
+def test_the_first_window_begins_with_the_first_job_of_a_file_whose_time_begins_earlier(tmp_path: Path) -> None:
+    file = tmp_path / "late.swf"
+    rows = (f"{number} {864_000 + 60 * number} -1 600 1 -1 -1 1 -1 -1 1 1 1 -1 1 -1 -1 -1" for number in range(4))
+    file.write_text("".join(f"{row}\n" for row in rows))
+    read = workload_of(str(file), SimulationOptions(), 16)
+    market = Market(limits=(Limit(FailureKind.CAPACITY, ends=3600.0),))
+    first, second = windows_of(read, Source(str(file), windows=2, jobs=2), 0.0)
+    assert [window.begins for window in (first, second)] == [0.0, 120.0]
+    assert market_in(market, second).limits[0].ends == 3480.0

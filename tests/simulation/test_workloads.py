@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.sge.accounting_category import read_category
+from autoscaler.sge.accounting_category import fields_of, read_category
 from autoscaler.simulation.accounting import AccountingOptions, read_accounting
 from autoscaler.simulation.swf import SwfOptions, read_swf
 from autoscaler.simulation.workload import LOCAL, SPREAD, Workload, WorkloadError, WorkloadJob
@@ -127,3 +127,63 @@ def test_requests_without_a_value_are_true() -> None:
 
 def test_generated_jobs_depend_on_the_seed_alone() -> None:
     assert list(a_workload(seed=4)) == list(a_workload(seed=4)) != list(a_workload(seed=5))
+
+
+CATEGORIES = (
+    "-l h_rt=600",
+    "-l h_rt=1:30:00",
+    "-l h_rt=0:10:0",
+    "-l h_rt=1:30:00,ram=4G -pe mpi 4",
+    "-pe mpi 4 -l h_rt=1:0:0 -q main.q",
+    "-U staff",
+    "NONE",
+)
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+@pytest.mark.parametrize("iow", ("0", "0.000000", "12.5"))
+@pytest.mark.parametrize("part", ("NONE", "1.w2", "1.10.0.0.7"))
+def test_a_category_ends_where_the_fields_behind_it_are(category: str, iow: str, part: str) -> None:
+    line = a_line(1, 1000, 1010, 1020, category=category, part=part).replace(":0.000000:", f":{iow}:", 1)
+    words = fields_of(line)
+    assert words[39:42] == [category, iow, part]
+    assert len(words) == 45
+
+
+def test_what_accounting_has_and_no_job_plays_is_counted(tmp_path: Path) -> None:
+    read = accounting_of(
+        tmp_path,
+        a_line(1, 1000, 1010, 1020),
+        a_line(1, 1000, 1100, 1500),
+        a_line(1, 1000, 1100, 1500, part="1.w2"),
+        a_line(8, 1000, 0, 0),
+        a_line(9, 1000, 0, 0),
+        "hello",
+        "",
+    )
+    assert len(list(read)) == 1
+    assert read.said[-1] == (
+        "Left out: starts that failed before the job ran (2), lines that are no whole record (1), "
+        "starts of tasks that were rescheduled (1)."
+    )
+
+
+def test_jobs_of_a_standard_workload_that_never_ran_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "a.swf"
+    file.write_text(SWF)
+    read = read_swf(file, SwfOptions(16))
+    assert len(list(read)) == 3
+    assert read.said[-1] == "Left out: jobs of run time 0 or unknown, or of no processors (1)."
+    file.write_text(SWF.replace("   -1  4", "   9  4"))
+    whole = read_swf(file, SwfOptions(16))
+    assert len(list(whole)) == 4
+    assert whole.said == whole.assumptions
+
+
+def test_second_0_is_the_first_job(tmp_path: Path) -> None:
+    file = tmp_path / "a.swf"
+    file.write_text(SWF.replace(" 1  0", " 1  7"))
+    read = read_swf(file, SwfOptions(16))
+    read.begin_with_first_job()
+    assert [job.submitted for job in read] == [0.0, 13.0, 23.0]
+    assert read.started_at == 1_400_000_007.0
