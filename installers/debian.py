@@ -130,8 +130,9 @@ def _documents(name: str, work: Path, version: str, epoch: int) -> Contents:
     changes = f"{name} ({version}) stable; urgency=medium\n\n  * Release {version}.\n\n -- {MAINTAINER}  {when}\n"
     (place / "changelog.gz").write_bytes(gzipped(changes))
     shutil.copyfile(CONTROL / "copyright", place / "copyright")
-    kinds = ("lintian-overrides", "lintian-overrides-program") if name == PROGRAM else ("lintian-overrides",)
-    overrides = "".join((CONTROL / kind).read_text(encoding="utf-8") for kind in kinds)
+    own = "program" if name == PROGRAM else name.removeprefix(f"{PROGRAM}-")
+    kinds = (CONTROL / "lintian-overrides", CONTROL / f"lintian-overrides-{own}")
+    overrides = "".join(kind.read_text(encoding="utf-8") for kind in kinds if kind.exists())
     (place / "overrides").write_text(overrides.replace("@NAME@", name), encoding="utf-8")
     documents = [_file(place / each, f"/usr/share/doc/{name}/{each}") for each in ("changelog.gz", "copyright")]
     return [*documents, _file(place / "overrides", f"/usr/share/lintian/overrides/{name}")]
