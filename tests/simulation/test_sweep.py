@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -107,6 +108,11 @@ def test_a_sweep_finds_the_cheapest_point_and_judges_it(capsys: pytest.CaptureFi
     shown = capsys.readouterr()
     assert len(shown.out.splitlines()) == 5
     assert "runs are known from before" in shown.err
+
+
+def test_a_job_finds_a_python_below_a_folder_with_a_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/srv/some where/bin/python3")
+    assert shlex.split(dispatch.worker_python())[:2] == ["/srv/some where/bin/python3", "-P"]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import importlib
 import logging
 import pickle
 import queue
+import shlex
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -118,7 +119,7 @@ def on_grid_engine(jobs: GridEngineJobs) -> Iterator[Workers]:
                 processes=1,
                 memory=jobs.memory,
                 job_name="sge-autoscaler-sweep",
-                python=_python(),
+                python=worker_python(),
                 job_extra_directives=["-r y", *jobs.directives],
                 log_directory=str(jobs.shared),
                 shared_temp_directory=str(jobs.shared),
@@ -135,10 +136,12 @@ def on_grid_engine(jobs: GridEngineJobs) -> Iterator[Workers]:
         yield workers
 
 
-def _python() -> str:
-    """What a worker's command begins with: Python, with the options of all ours. dask-jobqueue adds the rest."""
+def worker_python() -> str:
+    """What a worker's command begins with, quoted for the shell of the job: Python, with the options of all ours.
+    dask-jobqueue adds the rest.
+    """
     argv = PythonProgram.module("distributed.cli.dask_worker").argv
-    return " ".join(argv[: argv.index("-m")])
+    return shlex.join(argv[: argv.index("-m")])
 
 
 @contextlib.contextmanager
