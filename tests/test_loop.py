@@ -563,7 +563,7 @@ class FixedGuard:
 
 def test_a_burst_of_events_waits_for_the_pause_of_qmaster(one_host: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a person's command cuts the wait short, an event does not."""
-    monkeypatch.setattr("autoscaler.engine.pacing.PERSONS_WAIT", 0.0)
+    monkeypatch.setattr("autoscaler.engine.pass_timing.PERSONS_WAIT", 0.0)
     loop = looping(one_host, until=2)
     loop.guard, loop.poll = FixedGuard(pause_s=1.5), PATIENCE
     began = time.monotonic()
@@ -575,7 +575,7 @@ def test_a_burst_of_events_waits_for_the_pause_of_qmaster(one_host: World, monke
 def test_a_command_of_a_person_hardly_waits_for_the_pause_of_qmaster(
     one_host: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autoscaler.engine.pacing.PERSONS_WAIT", 0.0)
+    monkeypatch.setattr("autoscaler.engine.pass_timing.PERSONS_WAIT", 0.0)
     loop = looping(one_host, until=2)
     loop.guard, loop.poll = FixedGuard(pause_s=PATIENCE), PATIENCE
 
@@ -596,7 +596,7 @@ def test_a_removed_worker_hardly_waits_for_the_pause_of_qmaster(
     one_host: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its machine costs until the next pass terminates it."""
-    monkeypatch.setattr("autoscaler.engine.pacing.PERSONS_WAIT", 0.0)
+    monkeypatch.setattr("autoscaler.engine.pass_timing.PERSONS_WAIT", 0.0)
     loop = start(one_host, decide=nothing)
     loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
     removed = Outcome(Remove("i-1", "w1", because(Code.IDLE)), Result.DONE)
@@ -612,11 +612,11 @@ def test_a_removed_worker_hardly_waits_for_the_pause_of_qmaster(
 def test_a_worker_on_its_way_hardly_waits_for_the_pause_of_qmaster(
     one_host: World, monkeypatch: pytest.MonkeyPatch, code: Code
 ) -> None:
-    monkeypatch.setattr("autoscaler.engine.pacing.PERSONS_WAIT", 0.0)
+    monkeypatch.setattr("autoscaler.engine.pass_timing.PERSONS_WAIT", 0.0)
     loop = start(one_host, decide=nothing)
     loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
     on_its_way = [WorkerVerdict("w", "w", "wait", because(code))]
-    loop._pacing.pause_after(
+    loop._timing.pause_after(
         on_its_way, now=one_host.clock.now, took=0.01, delay=PATIENCE, due=None, acted=False, removed=False
     )
     began = time.monotonic()

@@ -35,8 +35,8 @@ from autoscaler.engine.actor import Actor
 from autoscaler.engine.cost_keeper import slots_of
 from autoscaler.engine.fulfil import Fulfilment
 from autoscaler.engine.observe import Observation, Observer
-from autoscaler.engine.pacing import SOON, Pacing
 from autoscaler.engine.pass_listener import FailedPass, Pass, PassListener, PassListeners
+from autoscaler.engine.pass_timing import SOON, PassTiming
 from autoscaler.engine.place import place_of
 from autoscaler.engine.steady_clock import SteadyClock
 from autoscaler.engine.systemd import Notifier
@@ -159,7 +159,7 @@ class Loop:
     _settled: SettledWorkers = field(default_factory=SettledWorkers)
     """What is reported sees hosts as Grid Engine has them, a plan as rules and queues change them."""
     _fulfilment: Fulfilment = field(init=False)
-    _pacing: Pacing = field(default_factory=Pacing)
+    _timing: PassTiming = field(default_factory=PassTiming)
 
     def __post_init__(self) -> None:
         self.listeners.dry_run = self.dry_run
@@ -373,7 +373,7 @@ class Loop:
             log.info("%s after %d attempts", again, self._blind_passes)
         self._blind, self._blind_passes = "", 0
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
-        return self._pacing.pause_after(
+        return self._timing.pause_after(
             done.plan.workers,
             now=self.observer.clock(),
             took=self.stopwatch() - began,
@@ -418,7 +418,7 @@ class Loop:
     def _wait(self, pause: float, *, at_least: float) -> None:
         """Wait for the poll or for a reason to observe earlier, for at least as long as the last pass took."""
         alone = 0.0 if self.guard is None else self.guard.pause(self.poll)
-        wait = self._pacing.wait(self.stopwatch(), pause, at_least=at_least, alone=alone)
+        wait = self._timing.wait(self.stopwatch(), pause, at_least=at_least, alone=alone)
         while not self._stop and not self._reload_wanted:
             self.notifier.alive()
             left = wait.until - self.stopwatch()

@@ -1,7 +1,7 @@
 """The simulation: events in the order of their time, and passes of the autoscaler when the service makes them.
 
-`engine.pacing` and `engine.qmaster_guard` say when, as in the service. A pass takes time: what happens meanwhile is
-seen by the next one, and actions take effect one after the other.
+`engine.pass_timing` and `engine.qmaster_guard` say when, as in the service. A pass takes time: what happens meanwhile
+is seen by the next one, and actions take effect one after the other.
 
 A pass decides nothing and costs only its time if nothing that a decision depends on has changed since the last one, and
 nothing is due: jobs that come and start, or end on hosts that stay busy, while no task waits, change no decision.
@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from autoscaler.core.snapshot import WorkerVerdict
 from autoscaler.engine.arrivals import look_after
-from autoscaler.engine.pacing import SOON, Pacing, Wait
+from autoscaler.engine.pass_timing import SOON, PassTiming, Wait
 from autoscaler.engine.qmaster_guard import QmasterGuard
 from autoscaler.process import Completed
 from autoscaler.simulation.cell import CellConfiguration
@@ -137,7 +137,7 @@ class Simulation:
         self._clock = 0.0
         """The time by which the pace of passes is measured: within a pass, that of its end."""
         self._guard = QmasterGuard(_nobody, lambda: self._clock)
-        self._pacing = Pacing()
+        self._timing = PassTiming()
         self._wait = Wait(0.0, 0.0, 0.0)
         """Between the last pass and the next."""
         self._passed_at = 0.0
@@ -465,7 +465,7 @@ class Simulation:
         self._rings = [at for at in self._rings if at > self.now]
         self._clock = self._passed_at = ended = self.now + took
         self._guard.spend(took * self.pace.asking)
-        pause = self._pacing.pause_after(
+        pause = self._timing.pause_after(
             self.arriving,
             now=ended,
             took=took,
@@ -476,7 +476,7 @@ class Simulation:
         )
         alone = self._guard.pause(self.pace.polling_delay)
         at_least = min(took, self.pace.polling_delay)
-        self._wait = self._pacing.wait(ended, pause, at_least=at_least, alone=alone)
+        self._wait = self._timing.wait(ended, pause, at_least=at_least, alone=alone)
         self._wait_on()
 
     def plan(self, effect: Callable[[], None]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.core.policy import Policy
-from autoscaler.engine.pacing import GATHER
+from autoscaler.engine.pass_timing import GATHER
 from autoscaler.engine.qmaster_guard import SHARE as GUARD_SHARE
 from autoscaler.engine.qmaster_guard import WINDOW as GUARD_WINDOW
 from autoscaler.simulation.baselines import rule_of

@@ -48,7 +48,7 @@ class Wait:
 
 
 @dataclass(slots=True)
-class Pacing:
+class PassTiming:
     """One for the life of a process."""
 
     _arrivals: Arrivals = field(default_factory=Arrivals)
