@@ -76,7 +76,7 @@ def _licenses(name: str) -> Iterator[dict[str, Any]]:
         about = installed.metadata(name)
     except installed.PackageNotFoundError:
         return
-    text = about["License-Expression"] or about["License"] or ""
+    text = next((about[field] for field in ("License-Expression", "License") if field in about), "")
     classified = [
         each.rpartition(" :: ")[2] for each in about.get_all("Classifier", []) if each.startswith("License ::")
     ]

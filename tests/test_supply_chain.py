@@ -5,6 +5,7 @@ CycloneDX.
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 import re
 import subprocess
@@ -125,6 +126,8 @@ def test_versions_unknown_to_pypi_are_looked_up_in_osv() -> None:
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
+    """Made beside the finder of `importlib_metadata`, whose fields raise where they are missing."""
+    importlib.import_module("importlib_metadata")
     return sbom()
 
 

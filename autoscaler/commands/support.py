@@ -102,7 +102,7 @@ def _record(invocation: Invocation, folder: Path, missing: list[str]) -> tuple[d
 
 def versions() -> str:
     """Of the program, Python, the machine and every package."""
-    packages = sorted(f"{each.metadata['Name']} {each.version}" for each in distributions())
+    packages = sorted(f"{each.metadata['Name']} {each.version}" for each in distributions() if "Name" in each.metadata)
     return "\n".join((f"Python {sys.version}", platform.platform(), *packages, ""))
 
 
