@@ -104,6 +104,15 @@ class Cloud:
         """Those that are listed: terminated ones leave after a while."""
         self._orders: dict[str, Order] = {}
         self._made = 0
+        self._rented: tuple[int, float] | None = None
+
+    @property
+    def rented(self) -> tuple[int, float]:
+        """How many machines there are whose end was not ordered, and what an hour of them costs."""
+        if self._rented is None:
+            machines = [machine.worker for machine in self.machines.values() if machine.ending is None]
+            self._rented = len(machines), sum(worker.price_per_hour or 0.0 for worker in machines)
+        return self._rented
 
     def launch(self, bucket: Bucket, count: int, node_array: str, now: float, **of_order: object) -> list[Machine]:
         """Order machines. What cannot be had now is a failed launch, and fewer or none come."""
@@ -142,6 +151,7 @@ class Cloud:
     def market_changes(self, now: float) -> None:
         """Offers and machines cost what they cost from now on."""
         self.buckets = self._priced(now)
+        self._rented = None
         prices = {each.key: each.price_per_hour for each in self.buckets}
         for machine in self.machines.values():
             key = replace(machine.worker.bucket, node_array="")
@@ -166,6 +176,7 @@ class Cloud:
         if bucket.key.price_type is PriceType.SPOT and self.market.interruptions_per_hour:
             machine.taken = now + self._chance.expovariate(self.market.interruptions_per_hour / HOUR)
         self.machines[worker.id] = machine
+        self._rented = None
         return machine
 
     def draw(self, mean: float) -> float:
@@ -188,7 +199,7 @@ class Cloud:
         """Order its end; False: that was done before."""
         if machine.ending is not None:
             return False
-        machine.ending = now
+        machine.ending, self._rented = now, None
         machine.worker = replace(machine.worker, state=MachineState.STOPPING)
         return True
 
@@ -197,6 +208,7 @@ class Cloud:
         if machine.ending is not None:
             return False
         machine.ending = machine.ended = now
+        self._rented = None
         machine.worker = replace(machine.worker, state=MachineState.TERMINATED, ending=Ending.INTERRUPTED)
         return True
 

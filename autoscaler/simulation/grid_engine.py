@@ -41,6 +41,8 @@ class GridEngine:
         """`started` is called for each task that starts, `changing` before anything of a host changes."""
         self.configuration, self.epoch = configuration, epoch
         self.now = 0.0
+        self.waiting, self.busy_slots = 0, 0
+        """Tasks that wait and do not depend on others; slots with jobs, of all hosts."""
         self.hosts: dict[str, SimulatedHost] = {}
         self._order = HostOrder(fixed=configuration.fixed_order, loads=configuration.loads)
         self._ranks = configuration.weights.priority > 0
@@ -86,6 +88,7 @@ class GridEngine:
         pending = Pending(job, job.tasks, 1 if job.tasks > 1 else 0, ranks=self._ranks)
         category.add(pending)
         self._waiting[category.ask] = category
+        self.waiting += job.tasks
         if job.tasks > 1:
             self._arrays[job.number] = pending
             looked_at = self.epoch + self.now
@@ -148,6 +151,7 @@ class GridEngine:
     def _leave_hosts(self, run: Run) -> None:
         self._slots_of[run.job.owner] -= run.job.slots
         self._running[run.job.slots] -= 1
+        self.busy_slots -= run.job.slots
         for host, _ in run.shares:
             self._changing(host)
             host.drop(run, self._category(run.job).needs)
@@ -184,6 +188,7 @@ class GridEngine:
         category = self._category(pending.job)
         category.add(pending)
         self._waiting[category.ask] = category
+        self.waiting += pending.left
 
     def _let_next(self, pending: Pending) -> None:
         """`-tc`: a further task may start, as one has ended."""
@@ -220,6 +225,8 @@ class GridEngine:
         run = Run(pending.job, pending.next_task, self.now, shares, again=pending.again)
         self._slots_of[pending.job.owner] += pending.job.slots
         self._running[pending.job.slots] += 1
+        self.busy_slots += pending.job.slots
+        self.waiting -= 1
         pending.left -= 1
         pending.running += 1
         pending.next_task += 1 if pending.next_task else 0
@@ -229,11 +236,6 @@ class GridEngine:
         if not pending.left:
             self._details.pop(pending.job.number, None)
         self._started(run)
-
-    @property
-    def waiting(self) -> int:
-        """Tasks that wait and do not depend on others."""
-        return sum(each.count for each in self._waiting.values())
 
     def pending(self) -> Iterable[PendingCategory]:
         """The categories of which something waits."""

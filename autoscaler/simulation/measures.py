@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from autoscaler.simulation.cloud import Cloud, Machine
 from autoscaler.simulation.hosts import Run, SimulatedHost
+from autoscaler.simulation.series import Series
 
 HOUR = 3600.0
 
@@ -77,8 +78,8 @@ class Measures:
         self._limits_since = 0.0
         self.relaunched = 0
         """Launches of a type of which a worker had been removed in the ten minutes before."""
-        self.series: list[tuple[float, int, int, int, float]] = []
-        """(second, tasks that wait, workers, slots with jobs, price an hour), one a pass that saw a change."""
+        self.series = Series(("waiting", "workers", "busy_slots", "price_per_hour"))
+        """Tasks that wait, workers whose end was not ordered, slots with jobs, and what these workers cost."""
         self.launches_at: list[tuple[float, str, int]] = []
         self.removals_at: list[tuple[float, str]] = []
         self._meters: dict[str, _Meter] = {}
@@ -184,12 +185,6 @@ class Measures:
         for name in self._limits:
             self.limited[name] += now - self._limits_since
         self._limits, self._limits_since = limits, now
-
-    def sample(self, now: float, waiting: int, workers: int, busy_slots: int, price_per_hour: float) -> None:
-        """What a pass saw; equal samples in a row are kept once."""
-        values = (waiting, workers, busy_slots, price_per_hour)
-        if not self.series or self.series[-1][1:] != values:
-            self.series.append((now, *values))
 
     def still_rented(self) -> Iterator[Machine]:
         """Workers whose end was not ordered when the run stopped."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,8 +13,6 @@ SLOWDOWN_BOUND = 10.0
 """Seconds: shorter jobs count as this long (bounded slowdown, Feitelson and Rudolph 1998)."""
 MOST_NAMES = 20
 """Users or projects in a document, those with most jobs."""
-POINTS = 600
-"""Points of a series in a document."""
 
 Document = dict[str, Any]
 
@@ -62,7 +59,7 @@ def document_of(
         },
         "passes": {"made": run.passes, "skipped": run.skipped},
         "cpu_s": {"passes": run.pass_cpu, "a_pass": run.pass_cpu / run.passes if run.passes else 0.0},
-        "series": series_of(measures),
+        "series": measures.series.means(measures.last_end),
     }
 
 
@@ -137,24 +134,3 @@ def _slowdown(measures: Measures) -> Document:
     )
     mean = sum(values) / len(values) if values else 1.0
     return {"mean": mean, "median": quantile(values, 0.5), "p95": quantile(values, 0.95)}
-
-
-def series_of(measures: Measures) -> Document:
-    """Waiting tasks, workers, busy slots and price an hour over time; the mean of each of at most `POINTS` periods."""
-    series = measures.series
-    keys = ("waiting", "workers", "busy_slots", "price_per_hour")
-    if not series:
-        return {"at_s": [], **{key: [] for key in keys}}
-    end = max(measures.last_end, series[-1][0])
-    count = max(1, min(POINTS, int(end)))
-    edges = [*(end * number / count for number in range(count)), end]
-    sums = [[0.0] * len(keys) for _ in range(count)]
-    for (at, *values), (until, *_) in zip(series, [*series[1:], (end,)], strict=True):
-        # A period gets only what lies within its edges, so rounding cannot give it more than its length.
-        for period in range(bisect_right(edges, at) - 1, bisect_left(edges, until)):
-            seconds = min(until, edges[period + 1]) - max(at, edges[period])
-            for index, value in enumerate(values):
-                sums[period][index] += value * seconds
-    length = end / count or 1.0
-    columns = ([round(row[index] / length, 3) for row in sums] for index in range(len(keys)))
-    return {"at_s": [round(edge) for edge in edges[:-1]], **dict(zip(keys, columns, strict=True))}

@@ -185,6 +185,7 @@ class Simulation:
                 self.now = self._last_progress  # what followed would not have been waited for
                 break
             self._happen(Kind(kind), what, jobs)
+            self._show()
             if self.over and not self.cloud.machines:
                 break
         self._settle()
@@ -451,7 +452,6 @@ class Simulation:
         self._due = self.decider.decide(self)
         self.pass_cpu += time.process_time() - began
         self.passes += 1
-        self._sample()
 
     def _carry_out(self) -> int:
         """What was decided happens while the pass goes on; returns how many actions there are."""
@@ -490,11 +490,10 @@ class Simulation:
         self._acted = self._needed = True
         self._changed, self._removes = changed, removed
 
-    def _sample(self) -> None:
-        machines = [machine for machine in self.cloud.machines.values() if machine.ending is None]
-        price = sum(machine.worker.price_per_hour or 0.0 for machine in machines)
-        used = sum(host.used for host in self.engine.hosts.values())
-        self.measures.sample(self.now, self.engine.waiting, len(machines), used, price)
+    def _show(self) -> None:
+        """What charts show from now on."""
+        workers, price = self.cloud.rented
+        self.measures.series.change(self.now, (self.engine.waiting, workers, self.engine.busy_slots, price))
 
     def _settle(self) -> None:
         """What is still rented is paid until now."""

@@ -74,10 +74,6 @@ class PendingCategory:
     def changed(self) -> None:
         self._shown = None
 
-    @property
-    def count(self) -> int:
-        return sum(each.left for each in (*self.jobs, *self.held.values()))
-
     def shown(self, epoch: float) -> JobCategory | None:
         """As `qstat` would list it; None: nothing of it waits."""
         if not self.jobs and not self.held:

@@ -195,4 +195,4 @@ def test_a_quota_of_slots_holds_for_each_user_and_nothing_is_launched_beyond_it(
     assert sum(measures.launched.values()) == 2
     waits = sorted(measures.waits)
     assert waits[3] < 900.0 < waits[4]  # two of each first, then ann's others one after the other
-    assert max(busy for _, _, _, busy, _ in measures.series) == 4
+    assert max(measures.series.means(measures.last_end)["busy_slots"]) == 4
