@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from autoscaler.commands.context import Invocation
     from autoscaler.core.model.fleet import Bucket
     from autoscaler.core.policy import Policy
+    from autoscaler.settings import Settings
     from autoscaler.simulation.accounting import AccountingOptions
     from autoscaler.simulation.candidates import Candidate, Conditions
     from autoscaler.simulation.market import Market
@@ -59,6 +60,9 @@ class SimulationOptions:
     billing_minimum: float = 60.0
     billing_step: float = 1.0
     schedule_interval: float = 15.0
+    weight_priority: float = 1.0
+    weight_urgency: float = 0.1
+    weight_waiting_time: float = 0.0
     fixed_order: bool = False
     one_host: int | None = None
     memory_complex: str = ""
@@ -70,7 +74,7 @@ class SimulationOptions:
 def conditions_of(options: SimulationOptions) -> Conditions:
     from autoscaler.providers.catalog import load_catalog
     from autoscaler.simulation.candidates import Conditions
-    from autoscaler.simulation.cell import CellConfiguration
+    from autoscaler.simulation.cell import CellConfiguration, Weights
     from autoscaler.simulation.cloud import Billing, Delays
     from autoscaler.simulation.market import STILL, read_market
 
@@ -83,6 +87,7 @@ def conditions_of(options: SimulationOptions) -> Conditions:
         CellConfiguration(
             schedule_interval=options.schedule_interval,
             fixed_order=options.fixed_order,
+            weights=Weights(options.weight_priority, options.weight_urgency, options.weight_waiting_time),
             memory_complex=options.memory_complex,
             user_slots=options.user_slots,
         ),
@@ -93,8 +98,10 @@ def conditions_of(options: SimulationOptions) -> Conditions:
     )
 
 
-def assumed(conditions: Conditions) -> list[str]:
-    delays = conditions.delays
+def assumed(conditions: Conditions, candidates: Iterable[Candidate]) -> list[str]:
+    """What is taken where nothing says it. `candidates`: what is tried under these conditions."""
+    delays, weights = conditions.delays, conditions.cell.weights
+    polled = sorted({candidate.pace_in(conditions).polling_delay for candidate in candidates})
     order = "in one order" if conditions.cell.fixed_order else "the least loaded first"
     return [
         f"Machines boot in {delays.boot:.0f} s and report {delays.join:g} s after they were enrolled"
@@ -106,8 +113,11 @@ def assumed(conditions: Conditions) -> list[str]:
             if (most := conditions.cell.user_slots) is None
             else [f"Jobs of one user hold at most {most} slots at once."]
         ),
-        f"The scheduler runs at once after a submission or an end, makes no reservations, and fills hosts {order}.",
-        f"A pass takes {conditions.pace.observing:.2g} s, and {conditions.pace.acting:.2g} s for each action.",
+        f"The scheduler runs at once after a submission or an end, makes no reservations, and fills hosts {order}. "
+        f"Its weights: priority {weights.priority:g}, urgency {weights.urgency:g}, waiting time "
+        f"{weights.waiting_time:g}.",
+        f"A pass takes {conditions.pace.observing:.2g} s, and {conditions.pace.acting:.2g} s for each action; without "
+        f"events the next one comes after {' or '.join(f'{seconds:g}' for seconds in polled)} s.",
         "Prices are those of the catalogue"
         + (", and those of --market" if conditions.market.prices else "")
         + "; disks, traffic and the master cost nothing here.",
@@ -132,6 +142,21 @@ def policy_of(invocation: Invocation, changed: dict[str, str], file: Path | None
     """The policy of these settings with some changed, or of a file. Raises SettingsError, also for a changed name that
     is no setting.
     """
+    return tried_settings(invocation, changed, file).policy(master="master")
+
+
+def tried(
+    name: str, invocation: Invocation, changed: dict[str, str], file: Path | None = None, *, rule: str = ""
+) -> Candidate:
+    """The policy and the polls of these settings. Raises SettingsError as `policy_of` does."""
+    from autoscaler.simulation.candidates import Candidate
+
+    settings = tried_settings(invocation, changed, file)
+    return Candidate(name, settings.policy(master="master"), rule, settings.process.polling_delay)
+
+
+def tried_settings(invocation: Invocation, changed: dict[str, str], file: Path | None = None) -> Settings:
+    """Raises SettingsError."""
     from autoscaler.providers.registry import known_prefixes
     from autoscaler.settings import load_settings
     from autoscaler.settings.loading import is_setting, unknown_setting
@@ -145,7 +170,7 @@ def policy_of(invocation: Invocation, changed: dict[str, str], file: Path | None
         _refuse_unknown(settings.process.provider)
     if not settings.queues:
         raise SettingsError("these settings have no queue to scale")
-    return settings.policy(master="master")
+    return settings
 
 
 @cache
@@ -245,18 +270,15 @@ def _begins(part: str) -> bool:
 
 def candidate_of(invocation: Invocation, name: str) -> Candidate:
     """The policy that a name of --compare stands for. Raises SettingsError."""
-    from autoscaler.simulation.candidates import Candidate
-
     if name.split(":")[0] in _RULES:
-        return Candidate(name, policy_of(invocation, {}), name)
+        return tried(name, invocation, {}, rule=name)
     if name == TODAY:
-        return Candidate(name, policy_of(invocation, {}))
+        return tried(name, invocation, {})
     try:
         if Path(name).is_file():
-            return Candidate(Path(name).stem, policy_of(invocation, {}, Path(name)))
+            return tried(Path(name).stem, invocation, {}, Path(name))
         if "=" in name:
-            changed = dict(pair.partition("=")[::2] for pair in name.split("+"))
-            return Candidate(name, policy_of(invocation, changed))
+            return tried(name, invocation, dict(pair.partition("=")[::2] for pair in name.split("+")))
     except SettingsError as error:
         raise SettingsError(f"--compare {name}: {error}") from error
     raise SettingsError(
@@ -277,7 +299,7 @@ def simulated_alike(candidates: Sequence[Candidate]) -> list[str]:
     found: list[str] = []
     others: list[tuple[str, object]] = []
     for one in candidates:
-        decides = one.rule, deciding(one.policy)
+        decides = one.rule, deciding(one.policy), one.polling_delay
         first = next((name for name, other in others if other == decides), None)
         if first is None:
             others.append((one.name, decides))

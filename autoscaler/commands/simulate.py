@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from autoscaler.simulation.past import Past
     from autoscaler.simulation.results import Document
 
+_WEIGHT = "Of the scheduler, by `qconf -ssconf`. Default: as Grid Engine is shipped."
+
 
 @click.command("simulate")
 @click.argument("workload", required=False)
@@ -72,6 +74,9 @@ if TYPE_CHECKING:
 @click.option("--billing-minimum", type=Duration(), default="60s", show_default=True, help="Least time that is billed.")
 @click.option("--billing-step", type=Duration(), default="1s", show_default=True, help="Billing goes in such steps.")
 @click.option("--schedule-interval", type=Duration(), default="15s", show_default=True, help="Of the scheduler.")
+@click.option("--weight-priority", type=click.FloatRange(0), default=1.0, show_default=True, help=_WEIGHT)
+@click.option("--weight-urgency", type=click.FloatRange(0), default=0.1, show_default=True, help=_WEIGHT)
+@click.option("--weight-waiting-time", type=click.FloatRange(0), default=0.0, show_default=True, help=_WEIGHT)
 @click.option("--fixed-order", is_flag=True, help="Hosts are filled in one order (queue_sort_method seqno).")
 @click.option(
     "--one-host",
@@ -137,7 +142,11 @@ def command(
             shown = Progress(read)
             documents.append(try_policy(candidate, read, conditions, shown.show, stopper.watch))
             shown.clear()
-            assumptions = assumptions or [*read.said, *assumed(conditions), *same]  # the same for all policies
+            assumptions = assumptions or [
+                *read.said,
+                *assumed(conditions, candidates),
+                *same,
+            ]  # the same for all policies
     backtest = None if past is None else backtest_of(past, documents[0])
     if page is not None:
         write_page(page, documents, assumptions, backtest)

@@ -25,6 +25,7 @@ from autoscaler.commands._simulated import (
     deciding,
     largest_host,
     policy_of,
+    tried,
     workload_of,
 )
 from autoscaler.commands.context import Invocation
@@ -32,7 +33,6 @@ from autoscaler.errors import SettingsError, suggestion
 from autoscaler.new_folder import write_file
 
 if TYPE_CHECKING:
-    from autoscaler.core.policy import Policy
     from autoscaler.simulation.candidates import Candidate, Conditions
     from autoscaler.simulation.results import Document
     from autoscaler.simulation.sweep.dispatch import Spread, Task, Workers
@@ -138,7 +138,7 @@ class _Search:
         remembers = any(one.policy.estimates for one in candidates)
         windows, said = _windows(sweep, options, one_host, remembers=remembers)
         idle = _without_effect(invocation, self.points, candidates)
-        self.assumptions = [*said, *assumed(conditions), *_assumed(sweep, conditions, windows), *idle]
+        self.assumptions = [*said, *assumed(conditions, candidates), *_assumed(sweep, conditions, windows), *idle]
         self.task: Task = Task(candidates, windows, conditions)
         self._keys = keys_of(candidates, windows, conditions)
 
@@ -249,32 +249,30 @@ def _candidates(
     invocation: Invocation, sweep: Sweep, points: Sequence[Point], conditions: Conditions
 ) -> list[Candidate]:
     """A policy for each point. Raises SettingsError for the first that is none."""
-    from autoscaler.simulation.candidates import Candidate, allowed_offers
+    from autoscaler.simulation.candidates import allowed_offers
     from autoscaler.simulation.sweep.points import title_of
 
     made = []
     for point in points:
         where = f"settings ({title_of(point)})" if point else "the settings of today"
         with _entry(sweep, where):
-            policy = policy_of(invocation, dict(point))
-            allowed_offers(policy, conditions.buckets)
+            candidate = tried(title_of(point), invocation, dict(point))
+            allowed_offers(candidate.policy, conditions.buckets)
         # Names that this machine has say nothing about a point, and would make each machine's runs others.
-        made.append(Candidate(title_of(point), replace(policy, host_names=())))
+        made.append(replace(candidate, policy=replace(candidate.policy, host_names=())))
     return made
 
 
 def _without_effect(invocation: Invocation, points: Sequence[Point], candidates: Sequence[Candidate]) -> list[str]:
     """Which settings change nothing that is simulated, with whatever values they and others are tried."""
-    known: dict[tuple[tuple[str, str], ...], Policy | None] = {
-        tuple(point.items()): deciding(candidate.policy) for point, candidate in zip(points, candidates, strict=True)
-    }
+    known = {tuple(point.items()): _deciding(candidate) for point, candidate in zip(points, candidates, strict=True)}
 
-    def without(name: str, point: Point) -> Policy | None:
+    def without(name: str, point: Point) -> object:
         """None: others need it."""
         others = tuple((other, value) for other, value in point.items() if other != name)
         if others not in known:
             try:
-                known[others] = deciding(policy_of(invocation, dict(others)))
+                known[others] = _deciding(tried("", invocation, dict(others)))
             except SettingsError:
                 known[others] = None
         return known[others]
@@ -285,6 +283,11 @@ def _without_effect(invocation: Invocation, points: Sequence[Point], candidates:
         for name in names
         if all(known[tuple(point.items())] == without(name, point) for point in points if name in point)
     ]
+
+
+def _deciding(candidate: Candidate) -> object:
+    """What of it is simulated."""
+    return deciding(candidate.policy), candidate.polling_delay
 
 
 def _windows(

@@ -28,6 +28,7 @@ from autoscaler.commands._simulated import (
     largest_host,
     policy_of,
     refuse_unknown_memory,
+    tried,
     write_page,
 )
 from autoscaler.commands._varied_settings import varied_settings
@@ -302,7 +303,6 @@ class _Trial:
 
     def report(self, table: TrialTable) -> tuple[TrialReport, list[str]]:
         """Simulate what was watched. Ctrl-C ends that, too, and what is done is reported. Raises WorkloadError."""
-        from autoscaler.simulation.candidates import Candidate
         from autoscaler.simulation.trial_report import ALONE, BESIDE, HOSTS, Changed, TrialReport
         from autoscaler.simulation.watched import Scenario, read_watched
 
@@ -315,10 +315,10 @@ class _Trial:
         with _Scenarios(self, watched) as scenarios:
             beside = Scenario(BESIDE, max(largest, watched.largest))
             if watched.all_slots:
-                scenarios.add(report, Candidate(HOSTS, self.policy, "static:0"), only_hosts)
-                scenarios.add(report, Candidate(BESIDE, self.policy), beside)
+                scenarios.add(report, tried(HOSTS, self.invocation, {}, rule="static:0"), only_hosts)
+                scenarios.add(report, tried(BESIDE, self.invocation, {}), beside)
             alone = Scenario(ALONE, largest, keeps_hosts=False)
-            scenarios.add(report, Candidate(ALONE, self.policy), alone)
+            scenarios.add(report, tried(ALONE, self.invocation, {}), alone)
             told = report.told
             base = told["policy"] if told is not None else ALONE
             report.moves = scenarios.runs[base].measures if base in scenarios.runs else None
@@ -327,7 +327,7 @@ class _Trial:
                 own = max(largest_host(candidate.policy, self.conditions.buckets), watched.largest)
                 scenarios.add(report, candidate, Scenario(name, own))
             for varied in varied_settings(self.invocation):
-                candidate = Candidate(f"{varied.setting}={varied.tried}", policy_of(self.invocation, varied.environ))
+                candidate = tried(f"{varied.setting}={varied.tried}", self.invocation, varied.environ)
                 document = scenarios.document(candidate, alone if base == ALONE else beside)
                 if document is not None:
                     report.changed.append(Changed(varied.setting, varied.now, varied.tried, document))
@@ -374,7 +374,7 @@ class _Scenarios:
         read = watched.workload(AccountingOptions(UNBOUNDED, requests=(memory,) if memory else ()), scenario)
         changes = watched.host_changes(memory) if scenario.keeps_hosts else ()
         conditions = replace(trial.conditions, cell=replace(trial.conditions.cell, host_changes=changes))
-        self._assumptions |= dict.fromkeys([*read.said, *assumed(conditions)])
+        self._assumptions |= dict.fromkeys([*read.said, *assumed(conditions, [candidate])])
         shown = Progress(read)
 
         def started(run: Simulation) -> None:

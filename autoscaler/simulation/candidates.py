@@ -44,6 +44,13 @@ class Candidate:
     name: str
     policy: Policy
     rule: str = ""
+    polling_delay: float | None = None
+    """Of the service with these settings; None: as the conditions have it."""
+
+    def pace_in(self, conditions: Conditions) -> Pace:
+        """When its passes happen."""
+        pace = conditions.pace
+        return pace if self.polling_delay is None else replace(pace, polling_delay=self.polling_delay)
 
 
 def allowed_offers(policy: Policy, buckets: Sequence[Bucket]) -> list[Bucket]:
@@ -94,7 +101,7 @@ def try_policy(
         _fresh(conditions.cell, policy),
         cloud,
         _decider(candidate, policy, offers, workload),
-        conditions.pace,
+        candidate.pace_in(conditions),
         progress=None if progress is None else lambda now, tasks: progress(candidate.name, now, tasks),
     )
     started(simulation)

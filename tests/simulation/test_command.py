@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from autoscaler.commands._simulated import MEMORY_COMPLEXES
+from autoscaler.commands._simulated import MEMORY_COMPLEXES, Stopper
 from autoscaler.commands.main import main
 from autoscaler.sge.complex_table import read_complexes
 from autoscaler.simulation.page import page_text
 from autoscaler.simulation.results import Document, document_of
+from autoscaler.simulation.run import Simulation
 from autoscaler.simulation.tables import comparison_blocks
 from tests.simulation.playing import a_policy, a_simulation, jobs_of
 from tests.simulation.test_workloads import a_line
@@ -145,6 +146,39 @@ def test_settings_of_all_kinds_can_be_tried(
     names = ["today", changed, "static:1"]
     assert main(["simulate", "generated:5", "--json", "--compare", ",".join(names)]) == 0, capsys.readouterr().err
     assert [each["policy"] for each in json.loads(capsys.readouterr().out)["policies"]] == names
+
+
+def test_passes_are_as_far_apart_as_the_settings_that_are_tried_have_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seldom = "CP_CAP_AUTOSCALE_POLLING_DELAY=120"
+    runs: list[Simulation] = []
+    monkeypatch.setattr(Stopper, "watch", lambda _, run: runs.append(run))
+    document = simulated(capsys, "--compare", f"today,{seldom},static:1")
+    assert [run.pace.polling_delay for run in runs] == [10.0, 120.0, 10.0]
+    assert "without events the next one comes after 10 or 120 s" in " ".join(document["assumptions"])
+    assert not [each for each in document["assumptions"] if "is simulated as" in each]
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_POLLING_DELAY", "30")
+    document = simulated(capsys)
+    assert runs[-1].pace.polling_delay == 30.0
+    assert "the next one comes after 30 s" in " ".join(document["assumptions"])
+
+
+def test_the_weights_of_the_scheduler_can_be_set_and_are_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Of one wide and many narrow jobs that wait for one worker, urgency by slots lets the wide one start first."""
+    file = tmp_path / "accounting"
+    narrow = [a_line(job, 1000, 1300, 1900) for job in range(1, 9)]
+    file.write_text("\n".join([*narrow, a_line(9, 1001, 1300, 1900, slots=2, pe="smp"), ""]))
+    options = ["--compare", "static:1:m5.large"]
+    shipped, first_come = (
+        policies_of(capsys, file, *options, *more) for more in ([], ["--weight-urgency", "0", "--weight-priority=1"])
+    )
+    waits = [policies[0]["wait_s"]["by_slots"]["2"]["mean"] for policies in (shipped, first_come)]
+    assert waits[0] < 600 < 2400 < waits[1]
+    assert main(["simulate", str(file), "--weight-priority=0", "--weight-urgency=0.5"]) == 0
+    assert "Its weights: priority 0, urgency 0.5, waiting time 0." in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("hybrid", ("true", "false"))
