@@ -205,7 +205,7 @@ def workload_of(source: str, options: SimulationOptions, one_host: int, past: Pa
         read.jobs = itertools.islice(read.jobs, options.most)
         read.expected = min(options.most, read.expected or options.most)
         read.assumptions.append(f"Only the first {options.most:,} jobs are taken.")
-    if past is None or options.skip:  # what happened is compared from its own second 0 on
+    if past is None:  # what happened is compared from its own second 0 on
         read.begin_with_first_job()
     return read
 

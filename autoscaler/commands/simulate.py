@@ -119,6 +119,11 @@ def command(
     if (workload is None) == (last is None):
         raise SettingsError("name either a WORKLOAD or --last, as --last 30d")
     options = SimulationOptions(**given)
+    if last is not None and (options.skip or options.most is not None):
+        raise SettingsError(
+            "--last compares with all that happened, and --jobs and --skip would simulate a part of it; leave them "
+            "out, and name a shorter time"
+        )
     conditions, past = conditions_of(options), None
     if last is not None:
         invocation = invocation.as_running

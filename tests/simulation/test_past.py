@@ -180,6 +180,17 @@ def test_a_cell_without_records_says_what_is_missing(
         assert "name either a WORKLOAD or --last" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("part", (["--jobs", "5"], ["--skip", "5"]))
+def test_all_that_happened_is_not_compared_with_a_part_of_it(
+    cell: Callable[..., None], capsys: pytest.CaptureFixture[str], part: list[str]
+) -> None:
+    cell(lambda _: None)
+    assert main(["simulate", "--last", "2d", *part]) == 2
+    said = capsys.readouterr()
+    assert "--jobs and --skip would simulate a part of it" in said.err
+    assert not said.out
+
+
 # -- the window --------------------------------------------------------------------------------------------------------
 
 
