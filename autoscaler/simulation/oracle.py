@@ -10,12 +10,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autoscaler.core.model.fleet import Bucket
-from autoscaler.simulation.rules import Room, Rule
+from autoscaler.simulation.hosts import SimulatedHost
+from autoscaler.simulation.rules import Room, Rule, Size, Task, left_on, open_hosts, size_of, task_of
 from autoscaler.simulation.run import Simulation
-from autoscaler.simulation.workload import SPREAD
 
-Piece = tuple[float, int]
-"""Seconds that a task will run, and its slots on one host."""
+
+@dataclass(frozen=True, order=True, slots=True)
+class Piece:
+    """What of a task runs on one host."""
+
+    seconds: float
+    slots: int
+    memory: float
+    """Bytes, of all its slots."""
 
 
 @dataclass
@@ -36,48 +43,61 @@ class Oracle(Rule):
                 pieces.remove(piece)
 
     def _without_room(self, run: Simulation) -> Iterator[Piece]:
-        """What waits longer than a boot takes, with the largest pieces that one host holds."""
-        room, largest = self._room_soon(run), max(offer.type.vcpus for offer in self.offers)
+        """What waits longer than a boot takes, in the largest pieces that one host holds."""
+        room = self._room_soon(run)
         for category in run.engine.pending():
-            spreads = category.ask.pe == SPREAD
+            task = task_of(run, category)
             for pending in category.jobs:
                 for _ in range(pending.left):
-                    left = 0 if room.takes(category.ask.slots_max, spreads=spreads) else category.ask.slots_max
-                    while left > 0:
-                        yield pending.job.seconds, min(left, largest)
-                        left -= largest
+                    if not room.takes(task) and self.is_possible(task):
+                        yield from self._pieces(task, pending.job.seconds)
+
+    def _pieces(self, task: Task, seconds: float) -> Iterator[Piece]:
+        largest, left = max(task.most_of(size_of(offer.type)) for offer in self.offers), task.slots
+        while left > 0:
+            yield Piece(seconds, min(left, largest), min(left, largest) * task.memory)
+            left -= largest
 
     def _room_soon(self, run: Simulation) -> Room:
-        """Free slots when a machine that is ordered now would be there, booting ones included."""
+        """What is left when a machine that is ordered now would be there, on booting ones, too."""
         soon = run.now + run.cloud.delays.boot + run.cloud.delays.join
-        hosts = [host for host in run.engine.hosts.values() if not host.disabled]
-        free = [
-            host.free + sum(slots for task, slots in host.runs.items() if task.ends <= soon and task.lost_at is None)
-            for host in hosts
-        ]
-        return Room([*free, *self.booting(run)])
+        return Room([*(_left_at(soon, run, host) for host in open_hosts(run)), *self.booting(run)])
 
     def _best(self, pieces: Sequence[Piece]) -> tuple[Bucket, list[Piece]]:
         """The offer of which most is used for its price while its longest task runs, with what it then takes. `pieces`:
         the longest first.
         """
-        fitting = [offer for offer in self.offers if offer.type.vcpus >= pieces[0][1]] or list(self.offers)
-        filled = [(offer, _taken(offer.type.vcpus, pieces)) for offer in fitting]
+        fitting = [offer for offer in self.offers if _holds(size_of(offer.type), pieces[0])]
+        filled = [(offer, _taken(size_of(offer.type), pieces)) for offer in fitting]
         return max(filled, key=lambda pair: _used(*pair))
 
 
-def _taken(vcpus: int, pieces: Sequence[Piece]) -> list[Piece]:
-    left, taken = vcpus, []
+def _left_at(soon: float, run: Simulation, host: SimulatedHost) -> Size:
+    """What no job has then."""
+    slots, memory = left_on(run, host)
+    for task, share in host.runs.items():
+        if task.ends <= soon and task.lost_at is None:
+            slots += share
+            memory += share * run.engine.memory_of(task.job)
+    return slots, memory
+
+
+def _holds(size: Size, piece: Piece) -> bool:
+    return size[0] >= piece.slots and size[1] >= piece.memory
+
+
+def _taken(size: Size, pieces: Sequence[Piece]) -> list[Piece]:
+    taken: list[Piece] = []
     for piece in pieces:
-        if piece[1] <= left:
+        if _holds(size, piece):
             taken.append(piece)
-            left -= piece[1]
-        if not left:
+            size = size[0] - piece.slots, size[1] - piece.memory
+        if not size[0]:
             break
-    return taken or [pieces[0]]
+    return taken
 
 
 def _used(offer: Bucket, taken: Sequence[Piece]) -> tuple[float, int]:
     """Core-seconds that are used for the price of an hour; of equal ones the smaller machine."""
     price = offer.price_per_hour or float("inf")
-    return sum(seconds * slots for seconds, slots in taken) / (price * taken[0][0]), -offer.type.vcpus
+    return sum(piece.seconds * piece.slots for piece in taken) / (price * taken[0].seconds), -offer.type.vcpus

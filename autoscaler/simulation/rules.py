@@ -6,14 +6,15 @@ They decide on the simulated cell itself. Each rule says in its docstring what i
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from autoscaler.core.model.fleet import Bucket, BucketKey, MachineState
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, MachineState
 from autoscaler.simulation.cloud import Machine
-from autoscaler.simulation.hosts import Run
+from autoscaler.simulation.hosts import Run, SimulatedHost
 from autoscaler.simulation.run import Simulation
+from autoscaler.simulation.scheduler import PendingCategory
 from autoscaler.simulation.workload import SPREAD
 
 BATCH = 10.0
@@ -22,30 +23,60 @@ TRIED_AGAIN = 180.0
 """Seconds for which an offer that could not be had is left out by rules that try others."""
 
 
-class Room:
-    """Free slots by host, to see what waiting tasks leave over."""
+Size = tuple[int, float]
+"""Slots and bytes of memory: of a machine, or what is left on a host."""
 
-    def __init__(self, free: list[int]) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a waiting task asks for."""
+
+    slots: int
+    memory: float = 0.0
+    """Bytes, of each slot; 0 where memory is not counted."""
+    spreads: bool = False
+    """Whether it may have its slots on several hosts."""
+
+    def most_of(self, size: Size) -> int:
+        """How many of its slots there is room for."""
+        slots, memory = size
+        return min(slots, int(memory // self.memory)) if self.memory else slots
+
+    def fits(self, size: Size) -> bool:
+        """Whether there is room for all of it on one host."""
+        return self.most_of(size) >= self.slots
+
+
+class Room:
+    """What hosts have left, to see what waiting tasks leave over."""
+
+    def __init__(self, free: Iterable[Size]) -> None:
         self._free = sorted(free)
 
-    def takes(self, slots: int, *, spreads: bool) -> bool:
+    def takes(self, task: Task) -> bool:
         """Place a task: on the host with the least room that has enough, or spread; False: there is no room."""
-        if spreads:
-            return self._spread(slots)
-        at = bisect_left(self._free, slots)
-        if at == len(self._free):
+        if task.spreads:
+            return self._spread(task)
+        first = bisect_left(self._free, (task.slots, 0.0))
+        at = next((at for at in range(first, len(self._free)) if task.fits(self._free[at])), None)
+        if at is not None:
+            self._take(at, task, task.slots)
+        return at is not None
+
+    def _spread(self, task: Task) -> bool:
+        if sum(map(task.most_of, self._free)) < task.slots:
             return False
-        insort(self._free, self._free.pop(at) - slots)
+        left = task.slots
+        while left > 0:
+            most, at = max((task.most_of(size), at) for at, size in enumerate(self._free))
+            share = min(left, most)
+            self._take(at, task, share)
+            left -= share
         return True
 
-    def _spread(self, slots: int) -> bool:
-        if sum(self._free) < slots:
-            return False
-        while slots > 0:
-            largest = self._free.pop()
-            insort(self._free, max(0, largest - slots))
-            slots -= largest
-        return True
+    def _take(self, at: int, task: Task, slots: int) -> None:
+        free, memory = self._free.pop(at)
+        insort(self._free, (free - slots, memory - slots * task.memory))
 
 
 @dataclass
@@ -91,29 +122,28 @@ class Rule:
 
     def leave(self, run: Simulation) -> float | None:
         """Give idle workers back; returns when the next one will have been idle for long enough."""
-        due, least = float("inf"), self._least_awaited(run)
+        due = float("inf")
         for machine in self.rented(run):
             host = run.engine.hosts.get(machine.worker.name or "")
             if host is None or host.runs or not host.takes_jobs:
                 self._idle_since.pop(machine.worker.id, None)
                 continue
             since = self._idle_since.setdefault(machine.worker.id, run.now)
-            if run.now - since >= self.idle_timeout and machine.worker.type.vcpus < least:
+            if run.now - since >= self.idle_timeout and not self._is_awaited(run, machine):
                 run.remove(host.name)
                 run.terminate(machine)
             else:
                 due = min(due, max(since + self.idle_timeout, run.now + BATCH))
         return None if due == float("inf") else due
 
-    def _least_awaited(self, run: Simulation) -> float:
-        """The least slots of a worker that a task may be waiting for; infinite: none is. Smaller idle ones only take up
-        room below the limit of workers.
+    def _is_awaited(self, run: Simulation, machine: Machine) -> bool:
+        """Whether a task may be waiting for a worker like it. Other idle ones only take up room below the limit of
+        workers.
         """
-        together = sum(self.booting(run)) + sum(host.slots for host in run.engine.hosts.values() if not host.disabled)
-        asks = [category.ask for category in run.engine.pending()]
-        if any(ask.pe == SPREAD and ask.slots_max <= together for ask in asks):
-            return 1
-        return min((ask.slots_max for ask in asks if ask.pe != SPREAD), default=float("inf"))
+        there = [*self.booting(run), *(_whole(run, host) for host in open_hosts(run))]
+        own = size_of(machine.worker.type)
+        tasks = {task_of(run, category) for category in run.engine.pending()}
+        return any(sum(map(task.most_of, there)) >= task.slots if task.spreads else task.fits(own) for task in tasks)
 
     @staticmethod
     def _forget_lost(run: Simulation) -> None:
@@ -162,38 +192,75 @@ class Rule:
 
     @staticmethod
     def room(run: Simulation) -> Room:
-        """Free slots of each host in service, and all slots of each machine on its way."""
-        free = [host.free for host in run.engine.hosts.values() if not host.disabled]
-        return Room([*free, *Rule.booting(run)])
+        """What is free on each host in service, and all of each machine on its way."""
+        return Room([*(left_on(run, host) for host in open_hosts(run)), *Rule.booting(run)])
 
     @staticmethod
-    def booting(run: Simulation) -> list[int]:
-        """The slots of each machine on its way."""
+    def booting(run: Simulation) -> list[Size]:
+        """The sizes of the machines on their way."""
         names = run.engine.hosts
         return [
-            machine.worker.type.vcpus
+            size_of(machine.worker.type)
             for machine in Rule.rented(run)
             if machine.worker.name not in names or names[machine.worker.name].disabled
         ]
 
-    def cheapest(self, slots: int) -> Bucket:
-        """The cheapest offer with so many slots, else the largest."""
-        fitting = [offer for offer in self.offers if offer.type.vcpus >= slots]
+    def is_possible(self, task: Task) -> bool:
+        """Whether some offer can run it."""
+        return any(_runs(offer, task) for offer in self.offers)
+
+    def cheapest(self, task: Task) -> Bucket:
+        """The cheapest offer that holds it, else one that holds most of it."""
+        fitting = [offer for offer in self.offers if _most_on(offer, task) >= task.slots]
         if fitting:
             return min(fitting, key=lambda offer: (_price(offer), offer.type.vcpus))
-        return max(self.offers, key=lambda offer: offer.type.vcpus)
+        return max(self.offers, key=lambda offer: _most_on(offer, task))
 
 
 def _price(offer: Bucket) -> float:
     return float("inf") if offer.price_per_hour is None else offer.price_per_hour
 
 
-def waiting_tasks(run: Simulation) -> Iterator[tuple[int, bool]]:
-    """Slots of each waiting task, and whether it spreads over hosts; category by category."""
+def _most_on(offer: Bucket, task: Task) -> int:
+    return task.most_of(size_of(offer.type))
+
+
+def _runs(offer: Bucket, task: Task) -> bool:
+    """Whether a machine holds a task; one that spreads: a slot of it."""
+    return _most_on(offer, task) >= (1 if task.spreads else task.slots)
+
+
+def size_of(kind: InstanceType) -> Size:
+    return kind.vcpus, float(kind.memory)
+
+
+def open_hosts(run: Simulation) -> list[SimulatedHost]:
+    return [host for host in run.engine.hosts.values() if not host.disabled]
+
+
+def _whole(run: Simulation, host: SimulatedHost) -> Size:
+    """A host as if empty; its memory is infinite where it is not counted."""
+    name = run.cell.memory_complex
+    return host.slots, host.consumables.get(name, (0.0, ""))[0] if name else float("inf")
+
+
+def left_on(run: Simulation, host: SimulatedHost) -> Size:
+    """What no job has."""
+    name = run.cell.memory_complex
+    return host.free, host.left_of(name) if name else float("inf")
+
+
+def task_of(run: Simulation, category: PendingCategory) -> Task:
+    ask = category.ask
+    return Task(ask.slots_max, category.needs.get(run.cell.memory_complex, 0.0), ask.pe == SPREAD)
+
+
+def waiting_tasks(run: Simulation) -> Iterator[Task]:
+    """Each waiting task, category by category."""
     for category in run.engine.pending():
-        spreads = category.ask.pe == SPREAD
+        task = task_of(run, category)
         for pending in category.jobs:
-            yield from [(category.ask.slots_max, spreads)] * pending.left
+            yield from [task] * pending.left
 
 
 @dataclass
@@ -228,14 +295,15 @@ class OnePerJob(Rule):
 
     def launch(self, run: Simulation) -> None:
         room = self.room(run)
-        for slots, spreads in waiting_tasks(run):
-            if room.takes(slots, spreads=spreads):
+        for task in waiting_tasks(run):
+            if room.takes(task) or not self.is_possible(task):
                 continue
-            left = slots
+            left = task.slots
             while left > 0:
-                offer = self.cheapest(left)
+                rest = replace(task, slots=left)
+                offer = self.cheapest(rest)
                 self.order(run, offer, 1)
-                left -= offer.type.vcpus
+                left -= _most_on(offer, rest)
 
 
 @dataclass
@@ -245,20 +313,32 @@ class OneNodeForTheBatch(Rule):
     """
 
     def launch(self, run: Simulation) -> None:
-        room, largest = self.room(run), max(offer.type.vcpus for offer in self.offers)
-        node = 0
-        for slots, spreads in waiting_tasks(run):
-            if room.takes(slots, spreads=spreads):
+        room = self.room(run)
+        node: Size = (0, 0.0)
+        for task in waiting_tasks(run):
+            if room.takes(task) or not self.is_possible(task):
                 continue
-            while slots > largest:
-                self.order(run, self.cheapest(largest), 1)
-                slots -= largest
-            if node + slots > largest:
-                self.order(run, self.cheapest(node), 1)
-                node = 0
-            node += slots
-        if node:
-            self.order(run, self.cheapest(node), 1)
+            largest = max(_most_on(offer, task) for offer in self.offers)
+            left = task.slots
+            while left > largest:
+                self.order(run, self.cheapest(replace(task, slots=largest)), 1)
+                left -= largest
+            more = node[0] + left, node[1] + left * task.memory
+            if self._holding(more) is None:
+                self._order_node(run, node)
+                more = left, left * task.memory
+            node = more
+        self._order_node(run, node)
+
+    def _order_node(self, run: Simulation, node: Size) -> None:
+        offer = self._holding(node)
+        if node[0] and offer is not None:
+            self.order(run, offer, 1)
+
+    def _holding(self, node: Size) -> Bucket | None:
+        """The cheapest offer that holds all of a node; None: there is none."""
+        fitting = [offer for offer in self.offers if offer.type.vcpus >= node[0] and offer.type.memory >= node[1]]
+        return min(fitting, key=lambda offer: (_price(offer), offer.type.vcpus), default=None)
 
 
 @dataclass
@@ -284,13 +364,12 @@ class CloudPipeline(Rule):
         oldest = run.engine.oldest_submission()
         if booting or oldest is None or run.now - oldest <= self.scale_up_timeout:
             return
-        pending = sum(slots for slots, _ in waiting_tasks(run))
-        offer = self._smallest(pending) if self.hybrid else self.offers[0]
-        self.order(run, offer, 1)
-
-    def _smallest(self, slots: int) -> Bucket:
-        ordered = sorted(self.offers, key=lambda offer: offer.type.vcpus)
-        return next((offer for offer in ordered if offer.type.vcpus >= slots), ordered[-1])
+        offers = sorted(self.offers, key=lambda offer: offer.type.vcpus) if self.hybrid else self.offers[:1]
+        tasks = [task for task in waiting_tasks(run) if any(_runs(offer, task) for offer in offers)]
+        slots, memory = sum(task.slots for task in tasks), sum(task.slots * task.memory for task in tasks)
+        if tasks:
+            holding = (each for each in offers if each.type.vcpus >= slots and each.type.memory >= memory)
+            self.order(run, next(holding, offers[-1]), 1)
 
     def leave(self, run: Simulation) -> float | None:
         idle = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -20,11 +21,11 @@ HYBRID = a_policy(hybrid=True)
 
 
 def under(
-    name: str, jobs: Sequence[WorkloadJob], policy: Policy = HYBRID, max_workers: int = 20
+    name: str, jobs: Sequence[WorkloadJob], policy: Policy = HYBRID, max_workers: int = 20, **cell: Any
 ) -> tuple[Simulation, Measures]:
     array = policy.node_arrays[0]
     rule = rule_of(name, allowed_offers(policy, buckets()), max_workers, array.instance_type, hybrid=array.hybrid)
-    run = a_simulation(jobs, policy, decider=rule)
+    run = a_simulation(jobs, policy, decider=rule, cell=CellConfiguration(**cell))
     return run, run.run()
 
 
@@ -83,6 +84,55 @@ def test_an_idle_worker_stays_for_a_task_that_it_is_large_enough_for() -> None:
     run = a_simulation(jobs, HYBRID, decider=rule, cell=CellConfiguration(user_slots=1))
     assert sum(run.run().launched.values()) == 4
     assert run.over
+
+
+RAM = "h_vmem"
+RULES = ("one-per-job", "karpenter", "cloud-pipeline", "oracle")
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    ("slots", "memory", "pe", "launched"),
+    (
+        (1, "12G", None, {"m5.xlarge": 1}),  # m5: 4 GiB a core
+        (2, "12G", LOCAL, {"m5.2xlarge": 1}),
+        (1, "2G", None, {"m5.large": 1}),
+        (3, "24G", SPREAD, {"m5.8xlarge": 1}),
+    ),
+)
+def test_rules_launch_what_holds_the_memory_that_is_asked_for(
+    name: str, slots: int, memory: str, pe: str | None, launched: dict[str, int]
+) -> None:
+    run, measures = under(name, jobs_of(1, slots=slots, hard=((RAM, memory),), pe=pe), memory_complex=RAM)
+    assert measures.launched == launched
+    assert run.over
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_memory_that_jobs_hold_is_no_room_for_others(name: str) -> None:
+    jobs = numbered(jobs_of(1, hard=((RAM, "6G"),), seconds=7_200.0), jobs_of(1, submitted=900.0, hard=((RAM, "6G"),)))
+    run, measures = under(name, jobs, memory_complex=RAM)
+    assert measures.launched == {"m5.large": 2}
+    assert max(measures.waits) < 600.0
+    assert run.over
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_memory_of_all_waiting_tasks_together_is_bought(name: str) -> None:
+    run, measures = under(name, jobs_of(4, hard=((RAM, "8G"),)), memory_complex=RAM)
+    gib = {offer.type.name: offer.type.memory / 2**30 for offer in buckets()}
+    assert 32 <= sum(gib[kind] * count for kind, count in measures.launched.items()) < 48
+    assert max(measures.waits) < 600.0
+    assert run.over
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_task_that_no_type_holds_launches_nothing_and_keeps_no_other_from_a_worker(name: str) -> None:
+    jobs = numbered(jobs_of(1, hard=((RAM, "2000G"),)), jobs_of(1, hard=((RAM, "1G"),)))
+    run, measures = under(name, jobs, memory_complex=RAM)
+    assert measures.launched == {"m5.large": 1}
+    assert (measures.finished, run.engine.waiting) == (1, 1)
+    assert measures.worker_seconds < 1_800.0 or name == "cloud-pipeline"  # which lets none go while any task waits
 
 
 @pytest.mark.parametrize("name", ("static", "static:x", "static:2:nosuch.type", "static:1:m5.large:x", "bogus"))
