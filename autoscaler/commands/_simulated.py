@@ -235,9 +235,14 @@ def _read(source: str, options: SimulationOptions, one_host: int) -> Workload:
     kind, _, rest = source.partition(":")
     if kind == "generated":
         numbers = rest.split(":") if rest else ["1000"]
-        if len(numbers) > 2 or not all(number.isdecimal() for number in numbers) or not int(numbers[0]):
-            raise SettingsError(f"{source}: write generated:JOBS or generated:JOBS:SEED, as generated:1000:7")
-        return generate(Generated(int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else 1, one_host))
+        if len(numbers) > 3 or not all(number.isdecimal() for number in numbers) or not int(numbers[0]):
+            raise SettingsError(
+                f"{source}: write generated:JOBS, generated:JOBS:SEED or generated:JOBS:SEED:DAYS, as generated:1000:7"
+            )
+        jobs, seed, days = (int(number) for number in (*numbers, *("1000", "1", "7")[len(numbers) :]))
+        if not days:
+            raise SettingsError(f"{source}: 0 days have no room for jobs")
+        return generate(Generated(jobs, seed, one_host, days=days))
     path = Path(source)
     if path.name.endswith((".swf", ".swf.gz")):
         return read_swf(path, SwfOptions(one_host, options.memory_complex, dependencies=options.dependencies))

@@ -108,8 +108,8 @@ def command(
     """Simulate what settings would have cost, and how long jobs would have waited.
 
     WORKLOAD is a Standard Workload Format file (.swf, .swf.gz), Grid Engine's accounting file (any other file), or
-    'generated:JOBS' or 'generated:JOBS:SEED'. The same function decides as in the service; Grid Engine and cloud are
-    played in memory, at list prices. No cell, no cloud and no state is touched.
+    'generated:JOBS:SEED:DAYS', of which SEED and DAYS may be left out. The same function decides as in the service;
+    Grid Engine and cloud are played in memory, at list prices. No cell, no cloud and no state is touched.
     """
     from autoscaler.report import SCHEMA
     from autoscaler.simulation.candidates import try_policy

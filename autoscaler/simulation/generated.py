@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,14 +35,25 @@ def generate(wanted: Generated) -> Workload:
     """Equal arguments make equal jobs."""
     assumptions = [
         f"{wanted.jobs} jobs of {wanted.users} users over {wanted.days:g} days were made of seed {wanted.seed}: "
-        f"median run time {wanted.median_run:g} s, sizes 1 to 32 slots, more jobs by day than by night."
+        f"median run time {wanted.median_run:g} s, sizes 1 to 32 slots, more jobs by day than by night. None requests "
+        "memory."
     ]
-    return Workload(f"generated-{wanted.seed}", list(_jobs(wanted)), assumptions, expected=wanted.jobs)
+    return Workload(f"generated-{wanted.seed}", _Jobs(wanted), assumptions, expected=wanted.jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Jobs:
+    """All jobs, made while they are walked through: of each only its time of submission is in memory."""
+
+    wanted: Generated
+
+    def __iter__(self) -> Iterator[WorkloadJob]:
+        return _jobs(self.wanted)
 
 
 def _jobs(wanted: Generated) -> Iterator[WorkloadJob]:
     chance = random.Random(wanted.seed)
-    times = sorted(_arrival(chance, wanted.days) for _ in range(wanted.jobs))
+    times = array("d", sorted(_arrival(chance, wanted.days) for _ in range(wanted.jobs)))
     sizes, weights = zip(*_SIZES, strict=True)
     for number, at in enumerate(times, start=1):
         slots = chance.choices(sizes, weights)[0]

@@ -101,6 +101,8 @@ def test_a_market_is_played_and_told(capsys: pytest.CaptureFixture[str], tmp_pat
     (
         (["generated:x"], "write generated:JOBS"),
         (["generated:0"], "write generated:JOBS"),
+        (["generated:5:1:2:3"], "generated:JOBS:SEED:DAYS"),
+        (["generated:5:1:0"], "0 days have no room for jobs"),
         (["nosuch.swf"], "cannot read the workload"),
         (["generated:5", "--compare", "nosuch"], "no such rule"),
         (["generated:5", "--compare", ","], "names nothing to try"),
@@ -179,6 +181,13 @@ def test_the_weights_of_the_scheduler_can_be_set_and_are_said(
     assert waits[0] < 600 < 2400 < waits[1]
     assert main(["simulate", str(file), "--weight-priority=0", "--weight-urgency=0.5"]) == 0
     assert "Its weights: priority 0, urgency 0.5, waiting time 0." in " ".join(capsys.readouterr().out.split())
+
+
+def test_generated_jobs_may_come_over_a_year(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "generated:5:1:365", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert any("over 365 days" in each for each in document["assumptions"])
+    assert document["policies"][0]["makespan_s"] > 100 * 86_400
 
 
 @pytest.mark.parametrize("hybrid", ("true", "false"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from autoscaler.sge.accounting_category import fields_of, read_category
 from autoscaler.simulation.accounting import AccountingOptions, read_accounting
+from autoscaler.simulation.generated import Generated, generate
 from autoscaler.simulation.swf import SwfOptions, read_swf
 from autoscaler.simulation.workload import LOCAL, SPREAD, Workload, WorkloadError, WorkloadJob
 from tests.simulation.playing import a_workload
@@ -127,6 +130,18 @@ def test_requests_without_a_value_are_true() -> None:
 
 def test_generated_jobs_depend_on_the_seed_alone() -> None:
     assert list(a_workload(seed=4)) == list(a_workload(seed=4)) != list(a_workload(seed=5))
+
+
+def test_generated_jobs_come_within_their_days_and_are_not_all_in_memory() -> None:
+    made = generate(Generated(20_000, 3, 16, days=365.0))
+    tracemalloc.start()
+    last = deque(iter(made), maxlen=1).pop()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 360 * 86_400 < last.submitted < 365 * 86_400
+    assert most < 64 * 20_000
+    assert last.number == made.expected == 20_000
+    assert last == list(made)[-1]
 
 
 CATEGORIES = (
