@@ -159,6 +159,13 @@ class GridEngine:
         for host, _ in run.shares:
             self._changing(host)
             host.drop(run, self._category(run.job).needs)
+            self._put_last(host)
+
+    def _put_last(self, host: SimulatedHost) -> None:
+        """The scheduler has each host that changed at the end of its list; load values order it anew."""
+        if not self.configuration.loads:
+            self._added += 1
+            host.order = self._added
 
     def hold(self, names: Iterable[str]) -> None:
         """`qhold` of running tasks: they wait on hold once they are rescheduled."""
@@ -237,6 +244,7 @@ class GridEngine:
         for host, slots in shares:
             self._changing(host)
             host.add(run, slots, category.needs)
+            self._put_last(host)
         if not pending.left:
             self._details.pop(pending.job.number, None)
         self._started(run)

@@ -56,7 +56,7 @@ class SimulatedHost:
     runs: dict[Run, int] = field(default_factory=dict)
     """Slots here of each task."""
     order: int = 0
-    """When it was added, to break ties as the order of hosts in a queue does."""
+    """When it was added, or if hosts have no load values, when a job last started or ended on it: breaks ties."""
     _shown: ExecutionHost | None = None
 
     @property

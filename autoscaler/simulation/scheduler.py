@@ -109,15 +109,15 @@ def needs_of(ask: JobRequest, complexes: Mapping[str, Complex]) -> dict[str, flo
 
 class HostOrder:
     """The order in which the scheduler fills hosts: the least loaded first, or by `seq_no` and then by load. Hosts
-    without a load value are equal: then their names decide.
+    without a load value are equal: the one that has been left alone for longest is first.
     """
 
     def __init__(self, *, fixed: bool, loads: bool = True) -> None:
         self._fixed, self._loads = fixed, loads
 
-    def key(self, host: SimulatedHost) -> tuple[float | str, ...]:
+    def key(self, host: SimulatedHost) -> tuple[float, ...]:
         if not self._loads:
-            return (host.seq_no, host.name)
+            return (host.seq_no, host.order)
         load = host.used / host.slots if host.slots else 1.0
         return (host.seq_no, host.order) if self._fixed else (load, host.seq_no, host.order)
 

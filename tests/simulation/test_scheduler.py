@@ -151,10 +151,32 @@ def test_jobs_start_in_the_order_in_which_qstat_listed_them(weights: Weights, li
     assert [job for job, _ in cell.started] == listed
 
 
-def test_hosts_without_load_values_are_filled_in_the_order_of_their_names() -> None:
-    cell = Cell(1, loads=False)
-    for name in ("m5-9", "m5-10"):
-        cell.engine.add_host(name, 1, {}, {})
+# A private cell of Grid Engine 8.1.9 with SIMULATE_EXECDS: where jobs went, each submitted seconds after the one before.
+ADDED = (("m5-large-2", 2), ("m5-2xlarge-1", 8), ("m5-2xlarge-10", 8), ("m5-xlarge-3", 4))
+"""Hosts with their slots, in this order."""
+L2, X1, X10, M3 = (name for name, _ in ADDED)
+ONE_AFTER_ANOTHER = [L2, X1, X10, M3, L2, X1, X10, M3, X1, X10, M3]
+WITH_AN_END = [X1, X10, M3, X1, L2, X10, X1, L2, X10]
+"""After the first job's start on m5-large-2 and the second's on m5-2xlarge-1 the first ended; the fourth took 4 slots."""
+
+
+def without_loads() -> Cell:
+    cell = Cell(loads=False)
+    for name, slots in ADDED:
+        cell.engine.add_host(name, slots, {}, {})
         cell.engine.change(name, disabled=False, heard=True)
-    cell.submit(*(a_job(number) for number in (1, 2, 3)))
-    assert [list(hosts) for _, hosts in cell.started] == [["h1"], ["m5-10"], ["m5-9"]]
+    return cell
+
+
+def test_hosts_without_load_values_take_turns() -> None:
+    cell = without_loads()
+    for number in range(1, 12):
+        cell.submit(a_job(number))
+    assert [next(iter(hosts)) for _, hosts in cell.started] == ONE_AFTER_ANOTHER
+
+
+def test_a_host_without_load_values_is_last_again_when_a_job_of_it_ends() -> None:
+    cell = without_loads().submit(a_job(1)).submit(a_job(2)).end(1)
+    for number in range(3, 11):
+        cell.submit(a_job(number, 4 if number == 4 else 1))
+    assert [next(iter(hosts)) for _, hosts in cell.started] == WITH_AN_END
