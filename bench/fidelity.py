@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
+import pickle
 import random
 import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -41,6 +43,7 @@ from autoscaler.simulation.workload import LOCAL, SPREAD, Workload, WorkloadJob
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
 from bench.idle import environment
+from bench.pass_times import FILE_ENV
 
 BOOT, INTERVAL, POLLING = 10.0, 5.0, 5.0
 SETTINGS = {
@@ -114,6 +117,24 @@ def command_of(job: WorkloadJob) -> list[str]:
 
 
 @dataclass(frozen=True)
+class Ground:
+    """What the machines of a real run are."""
+
+    settings: Callable[[Cell], Mapping[str, str]]
+    """Over SETTINGS, for this cell."""
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    """Of the cell (`qconf -mconf`)."""
+    qsub: tuple[str, ...] = ()
+    """Words of each submission."""
+    happens: Sequence[tuple[float, Callable[[Cell], str]]] = ()
+    """What is done to machines, by the second after the first submission; returns what it was."""
+
+
+ABSENT = Ground(lambda cell: {"PATH": with_qhost(cell)}, absent_hosts.CONFIGURATION)
+"""Machines that do not exist."""
+
+
+@dataclass(frozen=True)
 class Real:
     """One run on the real qmaster."""
 
@@ -126,13 +147,23 @@ class Real:
     store_mb: float
     qmaster_cpu_s: float
     seconds: float
+    load: tuple[float, float] = (0.0, 0.0)
+    """Of the machine, over a minute: when it began, and when it ended."""
+    happened: tuple[str, ...] = ()
+    """What was done to machines."""
+    jobs: Sequence[WorkloadJob] = ()
+    """Each with the second at which its qsub had ended."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """By name: the service's log, Grid Engine's events, and the passes of `bench.pass_times`."""
+    store: bytes = b""
 
 
-def played(jobs: Sequence[WorkloadJob]) -> Real:
+def played(jobs: Sequence[WorkloadJob], ground: Ground = ABSENT) -> Real:
     """The jobs on a cell of their own, with the service, until all have ended and no worker is left."""
-    with Cell.up(hosts=0, scheduler=SCHEDULER, configuration=dict(absent_hosts.CONFIGURATION)) as cell:
-        settings = {**environment(cell), **SETTINGS, "PATH": _with_qhost(cell)}
-        for name in ("log", "events"):
+    load = os.getloadavg()[0]
+    with Cell.up(hosts=0, scheduler=SCHEDULER, configuration=dict(ground.configuration)) as cell:
+        settings = {**environment(cell), **SETTINGS, **_listening(cell), **ground.settings(cell)}
+        for name in TEXTS:
             (cell.home / name).touch()
         events = cell.start((find_qevent(), "-ts"), output=cell.home / "events")
         running = cell.start(("sge-autoscaler", "run"), env=settings, output=cell.home / "log")
@@ -141,7 +172,7 @@ def played(jobs: Sequence[WorkloadJob]) -> Real:
             if running.poll() is not None:
                 raise RuntimeError("the service ended:\n" + (cell.home / "log").read_text())
             began = time.time()
-            late = _submit(cell, jobs, began)
+            given, happened = _submit(cell, jobs, began, ground)
             _until_all_is_gone(cell, running, len(jobs))
             until = time.time()
             service, qmaster = (
@@ -151,33 +182,59 @@ def played(jobs: Sequence[WorkloadJob]) -> Real:
         finally:
             running.terminate(60.0)
             events.terminate(10.0)
-        ends = list(ends_in((cell.home / "events").read_text(), jobs, began))
-        past = Past(began - 1, until, ends, _lives(cell), pace=_pace(cell))
+        ends = list(ends_in((cell.home / "events").read_text(), given, began))
+        past = Past(began - 1, until, ends, lives_of(cell), pace=pace_in(cell))
         numbers = re.findall(r"pass (\d+):", (cell.home / "log").read_text())
         size = sum(file.stat().st_size for file in (cell.home / "state").glob("*.sqlite*")) / 1e6
-        return Real(past, late, int(numbers[-1]), *service, size, qmaster[0], until - began)
+        loads = load, os.getloadavg()[0]
+        late = max(after.submitted - job.submitted for after, job in zip(given, jobs, strict=True))
+        return Real(
+            past, late, int(numbers[-1]), *service, size, qmaster[0], until - began, loads, happened, given,
+            {name: (cell.home / name).read_text() for name in TEXTS},
+            next((cell.home / "state").glob("*.sqlite")).read_bytes(),
+        )  # fmt: skip
+
+
+TEXTS = ("log", "events", "passes")
+
+
+def _listening(cell: Cell) -> dict[str, str]:
+    """Settings by which the service writes how long each pass takes."""
+    return {
+        "CP_CAP_AUTOSCALE_LISTENERS": "bench.pass_times:PassTimes",
+        "PYTHONPATH": str(Path(__file__).parent.parent),
+        FILE_ENV: str(cell.home / "passes"),
+    }
 
 
 def ends_in(events: str, jobs: Sequence[WorkloadJob], began: float) -> Iterator[JobEnd]:
-    """Each task that started and ended, as accounting would have it; from the events of `qevent -ts`."""
-    by_number, started = {job.number: job for job in jobs}, dict[tuple[int, int], float]()
+    """Each task that started and ended, as accounting would have it, from the events of `qevent -ts`; one whose machine
+    was lost from its first start to its last end.
+    """
+    by_number = {job.number: job for job in jobs}
+    started: dict[tuple[int, int], float] = {}
+    ended: dict[tuple[int, int], float] = {}
     for kind, number, task, at in _EVENT.findall(events):
-        job, key = by_number[int(number)], (int(number), int(task))
+        key = (int(number), int(task))
         if kind == "START":
-            started[key] = float(at)
+            started.setdefault(key, float(at))
         elif key in started:
-            submitted, of_array = began + job.submitted, int(task) if job.tasks > 1 else 0
-            # Events have whole seconds: in that of its submission a task starts at once, else in the middle of it.
-            start = submitted if started[key] <= submitted else started[key] + 0.5
-            end = start + float(at) - started[key]
-            yield JobEnd("main.q", "", of_array, submitted, start, end, 0, 0, job.slots, job=job.number)
+            ended[key] = float(at)
+    for key, at_end in ended.items():
+        job = by_number[key[0]]
+        submitted, of_array = began + job.submitted, key[1] if job.tasks > 1 else 0
+        # Events have whole seconds: in that of its submission a task starts at once, else in the middle of it.
+        start = submitted if started[key] <= submitted else started[key] + 0.5
+        end = start + at_end - started[key]
+        yield JobEnd("main.q", "", of_array, submitted, start, end, 0, 0, job.slots, job=job.number)
 
 
 _EVENT = re.compile(r"(?m)^JOB_(START|FINISH) \((\d+)\.(\d+):ECL_TIME=(\d+)")
 """What happened, job, task, when: such a qmaster writes no times into accounting, as no execd reports any."""
 
 
-def _with_qhost(cell: Cell) -> str:
+def with_qhost(cell: Cell, machines: int = MACHINES) -> str:
+    """The PATH of a service that rents machines that do not exist, so many of each type at most."""
     folder = cell.home / "bin"
     folder.mkdir()
     real = cell.out("bash", "-c", "command -v qhost").strip()
@@ -185,7 +242,7 @@ def _with_qhost(cell: Cell) -> str:
     script.write_text(absent_hosts.qhost_script(Path(real), _kinds()))
     script.chmod(0o755)
     with cell.tree.hosts_file.open("a") as hosts:
-        hosts.write(absent_hosts.hosts_lines(_kinds(), MACHINES))
+        hosts.write(absent_hosts.hosts_lines(_kinds(), machines))
     return f"{folder}:{cell.environment['PATH']}"
 
 
@@ -194,37 +251,44 @@ def _kinds() -> list[InstanceType]:
     return sorted((kind for kind in types if kind.vcpus <= LARGEST), key=lambda kind: kind.vcpus)
 
 
-def _submit(cell: Cell, jobs: Sequence[WorkloadJob], began: float) -> float:
-    late = 0.0
+def _submit(
+    cell: Cell, jobs: Sequence[WorkloadJob], began: float, ground: Ground
+) -> tuple[list[WorkloadJob], tuple[str, ...]]:
+    """The jobs as they were submitted: a busy machine is late; and what was done to machines meanwhile."""
+    given, happened, left = list[WorkloadJob](), list[str](), list(ground.happens)
     for job in jobs:
+        while left and left[0][0] <= job.submitted:
+            at, happen = left.pop(0)
+            time.sleep(max(0.0, began + at - time.time()))
+            happened.append(happen(cell))
         time.sleep(max(0.0, began + job.submitted - time.time()))
-        number = cell.submit(*command_of(job))
+        number = cell.submit(*ground.qsub, *command_of(job))
         assert number == str(job.number), f"job {job.number} got the number {number}"
-        late = max(late, time.time() - began - job.submitted)
-    return late
+        given.append(replace(job, submitted=time.time() - began))
+    return given, tuple(happened)
 
 
 def _until_all_is_gone(cell: Cell, running: Running, jobs: int) -> None:
     deadline = time.monotonic() + LONGEST
-    while cell.out("qstat", "-u", "*").strip() or any(life.ended_at is None for life in _lives(cell)):
+    while cell.out("qstat", "-u", "*").strip() or any(life.ended_at is None for life in lives_of(cell)):
         if time.monotonic() > deadline or running.poll() is not None:
             raise RuntimeError(f"{jobs} jobs did not end:\n" + (cell.home / "log").read_text()[-3000:])
         time.sleep(2.0)
 
 
-def _lives(cell: Cell) -> Sequence[Lifetime]:
-    with _store(cell) as store:
+def lives_of(cell: Cell) -> Sequence[Lifetime]:
+    with store_of(cell) as store:
         lives = store.history.lifetimes()
         return until_ordered(lives, store.journal.end_times([life.worker_id for life in lives]))
 
 
-def _pace(cell: Cell) -> Pace:
-    with _store(cell) as store:
+def pace_in(cell: Cell) -> Pace:
+    with store_of(cell) as store:
         return pace_of(store.measures.load(), Pace(POLLING))
 
 
 @contextlib.contextmanager
-def _store(cell: Cell) -> Iterator[Store]:
+def store_of(cell: Cell) -> Iterator[Store]:
     store = Store.open(next((cell.home / "state").glob("*.sqlite")))
     try:
         yield store
@@ -304,12 +368,14 @@ def simulated_changes_of(run: Simulation) -> Changes:
     return found
 
 
-def compared(jobs: Sequence[WorkloadJob], reals: Sequence[Real]) -> Iterator[Mapping[str, Any]]:
-    """A row for each figure: the real runs, the simulation of each, and how far real runs and both means are apart."""
+def compared(reals: Sequence[Real]) -> Iterator[Mapping[str, Any]]:
+    """A row for each figure: the real runs, the simulation of each, how far two real runs are apart (the mean of all
+    pairs), and both means.
+    """
     ours: list[dict[str, float]] = []
     changes: list[Changes] = []
     for real in reals:
-        document, run = simulated(jobs, real.past)
+        document, run = simulated(real.jobs, real.past)
         ours.append({**backtest_of(real.past, document)["simulated"], "makespan_s": document["makespan_s"]})
         changes.append(simulated_changes_of(run))
     figures = [figures_of(real.past) for real in reals]
@@ -324,7 +390,8 @@ def compared(jobs: Sequence[WorkloadJob], reals: Sequence[Real]) -> Iterator[Map
 
 def _row(name: str, values: Sequence[float], ours: Sequence[float]) -> Mapping[str, Any]:
     mean, simulated = sum(values) / len(values), sum(ours) / len(ours)
-    among = (max(values) - min(values)) / mean if mean else 0.0
+    pairs = [abs(one - other) for one, other in itertools.combinations(values, 2)]
+    among = sum(pairs) / len(pairs) / mean if mean and pairs else 0.0
     off = abs(simulated - mean) / mean if mean else float(simulated != 0)
     kept = off <= max(TIMES * among, LEAST)
     return {
@@ -337,6 +404,24 @@ def _row(name: str, values: Sequence[float], ours: Sequence[float]) -> Mapping[s
     }
 
 
+def _made(jobs: Sequence[WorkloadJob], runs: int, folder: Path | None) -> Iterator[Real]:
+    for _ in range(runs):
+        real = played(jobs)
+        if folder is not None:
+            keep(real, folder)
+        yield real
+
+
+def keep(real: Real, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{real.past.since:.0f}.run").write_bytes(pickle.dumps(real))
+
+
+def kept(folder: Path) -> Iterator[Real]:
+    for file in sorted(folder.glob("*.run")):
+        yield pickle.loads(file.read_bytes())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=600)
@@ -344,11 +429,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=2, help="real runs (default 2)")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--keep", type=Path, help="a folder in which each real run is kept, one file a run")
+    parser.add_argument("--kept", type=Path, help="compare the runs of such a folder; make none")
     given = parser.parse_args()
     jobs = jobs_of(given.jobs, given.minutes, given.seed)
-    reals = [played(jobs) for _ in range(given.runs)]
-    rows = list(compared(jobs, reals))
-    costs = [{name: value for name, value in vars(real).items() if name != "past"} for real in reals]
+    reals = list(kept(given.kept) if given.kept else _made(jobs, given.runs, given.keep))
+    rows = list(compared(reals))
+    costs = [{name: value for name, value in vars(real).items() if isinstance(value, float | int)} for real in reals]
     tasks = sum(job.tasks for job in jobs)
     for real in reals:
         if len(real.past.ends) != tasks:
@@ -364,6 +451,8 @@ def main() -> int:
         print(f"{row['figure']:24} {shown:>24} {ours:>24} {row['among_real']:10.1%} {row['off']:7.1%}  {within}")
     for cost in costs:
         print("  ".join(f"{name} {value:,.1f}" for name, value in cost.items()))
+    for real in reals:
+        print("  ".join(("load {:.1f} to {:.1f}".format(*real.load), *real.happened)))
     return 0
 
 

@@ -151,13 +151,13 @@ def test_jobs_start_in_the_order_in_which_qstat_listed_them(weights: Weights, li
     assert [job for job, _ in cell.started] == listed
 
 
-# A private cell of Grid Engine 8.1.9 with SIMULATE_EXECDS: where jobs went, each submitted seconds after the one before.
+# A private cell of Grid Engine 8.1.9 with SIMULATE_EXECDS: where jobs went that were submitted one after the other.
 ADDED = (("m5-large-2", 2), ("m5-2xlarge-1", 8), ("m5-2xlarge-10", 8), ("m5-xlarge-3", 4))
 """Hosts with their slots, in this order."""
 L2, X1, X10, M3 = (name for name, _ in ADDED)
 ONE_AFTER_ANOTHER = [L2, X1, X10, M3, L2, X1, X10, M3, X1, X10, M3]
 WITH_AN_END = [X1, X10, M3, X1, L2, X10, X1, L2, X10]
-"""After the first job's start on m5-large-2 and the second's on m5-2xlarge-1 the first ended; the fourth took 4 slots."""
+"""After the first had started on m5-large-2, the second on m5-2xlarge-1, the first ended; the fourth took 4 slots."""
 
 
 def without_loads() -> Cell:
