@@ -102,6 +102,31 @@ def test_the_documentations_lines_create_a_node_that_runs_a_job_and_drain_it(
     assert (list(still_running), scaling.ended_well(job), len(machines(scaling))) == ([node["Hostname"]], True, 1)
 
 
+def running_by_rest(cell: Cell, query: str = "?running=true") -> list[dict[str, Any]] | None:
+    """The running jobs that REST lists; None: it lists none at all, or no pass has been made yet."""
+    argv = ("curl", "--silent", "--user", f"{USER}:{PASSWORD}", f"{URL}/answers/v1/jobs{query}")
+    answer = json.loads(cell.runner(argv, timeout=60.0).stdout)
+    rows: list[dict[str, Any]] | None = answer.get("document", {}).get("running")
+    return rows
+
+
+def test_running_jobs_are_listed_with_their_hosts(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
+    scaling, gate = serving(empty_cell), Gate(empty_cell)
+    show_on_failure["autoscaler"] = lambda: log_and_journal(scaling)
+    array, parallel = gate.submit("-t", "1-2"), gate.submit("-pe", "local", "2")
+    with scaling.running():
+        until(lambda: [row["state"] for row in running_by_rest(empty_cell) or []] == ["r"] * 3, 60)
+        rows = running_by_rest(empty_cell) or []
+        by_command = json.loads(scaling.command("jobs", "--running", "--json").stdout)["running"]
+        gate.open()
+        until(lambda: running_by_rest(empty_cell) == [])
+        assert running_by_rest(empty_cell, "") is None
+    (of_parallel,) = scaling.ends(parallel)
+    assert [(row["job"], row["slots"]) for row in rows] == [(f"{array}.1", 1), (f"{array}.2", 1), (parallel, 2)]
+    assert rows[2]["hosts"] == [of_parallel.host]
+    assert [{**row, "runs_s": 0} for row in by_command] == [{**row, "runs_s": 0} for row in rows]
+
+
 @pytest.mark.thorough
 def test_the_documentations_four_nodes_join_though_the_provider_has_no_placement_groups(
     empty_cell: Cell, until: Until, show_on_failure: Shown
