@@ -1,8 +1,10 @@
 """Small changes of a function's code (mutants), each of which some test should notice. Pure: text in, values out.
 
-A mutant changes one place of one function: a comparison's boundary, `and`/`or`, `min`/`max`, plus/minus, a number, a
-condition, the order of two arguments; or it removes a statement or a keyword of `replace`, or returns None, or at once.
-Messages, log lines, annotations and code outside of functions are left alone.
+A mutant changes one place of one function: a comparison's boundary, `and`/`or`, `min`/`max`, plus/minus, a sign, a
+number, a word, a condition, the order of two arguments; or it removes a statement, a part of a condition, a filter, the
+last element of a list, a keyword argument, a sort, a `strip` or `lower`; a `with` without its context, an `except` that
+catches nothing, a loop that never begins; or it returns None, or at once. Messages, log lines, annotations and code
+outside of functions are left alone.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ OPERATORS: dict[type[ast.AST], type[Any]] = {
     ast.BitAnd: ast.BitOr, ast.FloorDiv: ast.Mult,
 }  # fmt: skip
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
+ORDERS = {"sorted": "list", "reversed": "list", "abs": "float", "round": "float"}
+CLEANS = frozenset({"casefold", "lower", "lstrip", "rstrip", "strip"})
+"""Calls that are replaced by their argument, or by what they are called on."""
 NOT_MUTATED = ("assert_never", "log.")
 """Calls that are not removed: they cannot be reached, or only report."""
 
@@ -127,7 +132,7 @@ def _is_first(site: _Site, function: Function) -> bool:
 def _within(site: _Site) -> Iterator[_Site]:
     """The place itself and those inside it."""
     node = site.node
-    if isinstance(node, ast.JoinedStr | ast.expr_context | ast.arguments) or _reports(node):
+    if isinstance(node, ast.JoinedStr | ast.expr_context | ast.arguments) or _reports(node) or _explains(node):
         return
     yield site
     for field, value in ast.iter_fields(node):
@@ -143,8 +148,20 @@ def _reports(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and ast.unparse(node).startswith(NOT_MUTATED)
 
 
+def _explains(node: ast.AST) -> bool:
+    """Whether it is a docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
 def _variants(node: ast.AST) -> Iterator[ast.AST]:
     """Nodes that may replace this one."""
+    yield from _with_other_parts(node)
+    yield from _without_a_part(node)
+    if _can_go(node):
+        yield ast.Pass()
+
+
+def _with_other_parts(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Compare(ops=ops):
             for index, op in enumerate(ops):
@@ -155,7 +172,9 @@ def _variants(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Constant(not value)
         case ast.Constant(value=int(value) | float(value)):
             yield ast.Constant(value + 1)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
+        case ast.Constant(value=str(value)) if value and not any(map(str.isspace, value)):
+            yield ast.Constant("")
+        case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
             yield operand
         case ast.Call():
             yield from _calls(node)
@@ -169,14 +188,37 @@ def _variants(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Break()
         case _:
             pass
-    if _can_go(node):
-        yield ast.Pass()
+
+
+def _without_a_part(node: ast.AST) -> Iterator[ast.AST]:
+    nothing = ast.Tuple([], ast.Load())
+    match node:
+        case ast.BoolOp(values=values):
+            for index in range(len(values)):
+                rest = [*values[:index], *values[index + 1 :]]
+                yield _changed(node, values=rest) if rest[1:] else rest[0]
+        case ast.comprehension(ifs=[_, *rest]):
+            yield _changed(node, ifs=rest)
+        case ast.List(elts=[*rest, _], ctx=ast.Load()) | ast.Set(elts=[*rest, _]) if rest:
+            yield _changed(node, elts=rest)
+        case ast.Dict(keys=[*keys, _], values=[*values, _]) if keys:
+            yield _changed(node, keys=keys, values=values)
+        case ast.With(body=body):
+            yield ast.If(ast.Constant(True), body, [])
+        case ast.ExceptHandler(type=ast.expr()):
+            yield _changed(node, type=nothing)
+        case ast.For():
+            yield _changed(node, iter=nothing)
+        case ast.match_case(guard=ast.expr()):
+            yield _changed(node, guard=None)
+        case _:
+            pass
 
 
 def _can_go(node: ast.AST) -> bool:
     """Whether the statement may be left out; without a local name's first value, any test would fail."""
     match node:
-        case ast.AugAssign() | ast.Raise() | ast.Delete() | ast.Expr(value=ast.Call()):
+        case ast.AugAssign() | ast.Raise() | ast.Delete() | ast.Expr(value=ast.Call() | ast.Yield() | ast.YieldFrom()):
             return True
         case ast.Assign(targets=[target]):
             return isinstance(target, ast.Attribute | ast.Subscript)
@@ -184,15 +226,19 @@ def _can_go(node: ast.AST) -> bool:
             return False
 
 
-def _calls(call: ast.Call) -> Iterator[ast.Call]:
+def _calls(call: ast.Call) -> Iterator[ast.expr]:
     match call:
         case ast.Call(func=ast.Name(id=name)) if name in NAMES:
             yield _changed(call, func=ast.Name(NAMES[name], ast.Load()))
+        case ast.Call(func=ast.Name(id=name), args=[_, *_]) if name in ORDERS:
+            yield _changed(call, func=ast.Name(ORDERS[name], ast.Load()), args=call.args[:1], keywords=[])
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=[], keywords=[]) if name in CLEANS:
+            yield value
         case ast.Call(args=[first, second, *rest]) if not isinstance(first, ast.Starred):
             yield _changed(call, args=[second, first, *rest])
         case _:
             pass
-    if ast.unparse(call.func).endswith("replace"):
+    if not ast.unparse(call.func).rpartition(".")[2][:1].isupper():  # a class mostly needs them
         for keyword in call.keywords:
             yield _changed(call, keywords=[other for other in call.keywords if other is not keyword])
 

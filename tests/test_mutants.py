@@ -57,6 +57,7 @@ def test_of_a_function_that_was_made_before_any_test():
 def test_that_fails_anyway():
     assert not_noticed(1) == 3
 """
+NONE = {"return None"}
 RUN = """
 import json, sys
 from pathlib import Path
@@ -93,11 +94,26 @@ def test_noticed_and_surviving_mutants_are_distinguished(tmp_path: Path) -> None
     ("body", "changes"),
     (
         ("return a < b", {"a <= b", "return None"}),
-        ("return a is None and b", {"a is not None", "a is None or b", "return None"}),
+        ("return a is None and b", {"a is not None", "a is None or b", "a is None", "b", "return None"}),
+        ("return a or b or c", {"a and b and c", "b or c", "a or c", "a or b", "return None"}),
+        ("return -a", {"a", "return None"}),
+        (
+            "return f(a, x='key', y='words of a message')",
+            {"f(a, y='words of a message')", "f(a, x='key')", "''"} | NONE,
+        ),
+        ("return Made(x=a)", {"return None"}),
+        ("return sorted(a, key=b)", {"list(a)", "sorted(a)", "return None"}),
+        ("return a.strip()", {"a", "return None"}),
+        ("return [a, b]", {"[a]", "return None"}),
+        ("return {'': a, b: c}", {"{'': a}", "return None"}),
+        ("with a:\n        yield b", {"if True:", "pass"}),
+        ("try:\n        f()\n    except a:\n        g()", {"pass", "except ():"}),
+        ("for x in a:\n        f(x)", {"for x in ():", "pass"}),
+        ("match a:\n        case x if x:\n            f()", {"case x:", "pass"}),
         ("return max(a, b)", {"min(a, b)", "return None"}),
         ("return f(a, b)", {"f(b, a)", "return None"}),
         ("return replace(a, x=1)", {"replace(a)", "2", "return None"}),
-        ("return [x for x in a if x]", {"[… for x in a if not x]", "return None"}),
+        ("return [x for x in a if x]", {"[… for x in a if not x]", "[… for x in a]", "return None"}),
         ("a.b = 1\nreturn not b", {"return", "pass", "2", "b", "return None"}),
         ("while a:\n        continue", {"while not a:", "break"}),
         ("log.info('%s', a)", set()),
