@@ -351,18 +351,26 @@ class _StopBefore(tenacity.stop.stop_base):
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    text = next((value for name, value in headers.items() if name.lower() == "retry-after"), "").strip()
-    # Retry-After is a number of seconds, or a date (RFC 9110).
+    """Retry-After is a number of seconds, or a date by the server's clock, which `Date` gives too (RFC 9110)."""
+    given = {name.lower(): value.strip() for name, value in headers.items()}
+    text = given.get("retry-after", "")
     if re.fullmatch(r"\d{1,9}(\.\d+)?", text):
         return float(text)
+    moment = _moment(text)
+    return None if moment is None else max(0.0, (moment - _now_there(given)).total_seconds())
+
+
+def _now_there(headers: Mapping[str, str]) -> datetime:
+    return _moment(headers.get("date", "")) or datetime.now(UTC)
+
+
+def _moment(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text)
     except ValueError:
         return None
     # Python reads a date with the zone -0000 as one without a zone.
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def _read(response: requests.Response, patience: Deadline) -> str:

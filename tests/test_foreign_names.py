@@ -118,6 +118,17 @@ def test_clocks_may_differ() -> None:
     assert names_of(seen(names, a_snapshot(a_host("w1"), a_machine("w1", age=age)))) == ["w1"]
 
 
+@pytest.mark.parametrize(
+    ("age", "ago", "believed"),
+    ((-HOUR, 60.0, True), (HOUR, 600.0, False)),
+    ids=("the cloud is ahead, and the host reported before a listing showed it", "the cloud is behind"),
+)
+def test_the_clouds_clock_may_be_set(age: float, ago: float, *, believed: bool) -> None:
+    names = after_an_observation(a_host("w1"), ago=ago)
+    shown = a_snapshot(a_host("w1"), a_machine("w1", age=age), Memory(passes=7, observed_at=NOW - 10))
+    assert names_of(seen(names, shown)) == ["w1" if believed else None]
+
+
 def test_an_observation_believes_no_such_name(tmp_path: Path) -> None:
     world = World(tmp_path / "store.sqlite", persistent={"w1": 2})
     watching: Observer = observer(world)

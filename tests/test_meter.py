@@ -132,6 +132,24 @@ def test_the_life_of_workers_is_measured_from_order_to_end(empty_cell: World) ->
     assert (total(found, "workers"), value(found, "price_per_hour")) == (0, 0)
 
 
+@pytest.mark.parametrize("ahead", (3600.0, -3600.0))
+def test_boots_and_prices_are_measured_by_our_own_clock(tmp_path: Path, ahead: float) -> None:
+    def measured_with(cloud: float) -> tuple[float, float, float | None]:
+        world = World(tmp_path / f"{cloud}.sqlite", boot_delay=60.0)
+        world.cloud.clock = lambda: world.clock.now + cloud
+        loop = measured(world)
+        world.cluster.submit(1, seconds=60)
+        settle(world, loop)
+        (life,) = loop.store.history.lifetimes()
+        found = read(loop.store)
+        return value(found, "worker_boot_seconds_sum"), value(found, "price_total"), life.cost(world.clock.now)
+
+    usual = measured_with(0.0)
+    assert usual[0] > 0
+    assert usual[2]
+    assert measured_with(ahead) == pytest.approx(usual, rel=0.2)
+
+
 def test_a_worker_that_is_up_at_its_first_observation_is_timed_too(tmp_path: Path) -> None:
     world = World(tmp_path / "store.sqlite", boot_delay=0.0)
     loop = measured(world)

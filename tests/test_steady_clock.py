@@ -121,11 +121,16 @@ def test_small_differences_are_followed(one_pass_store: Store) -> None:
 PASSES = 24
 
 
-def history(directory: Path, at: int | None, by: float, *, restart: bool) -> list[list[tuple[str, Code]]]:
-    """What each pass does while jobs come and go: boot, limits an hour, idle time; the clock is set before a pass."""
+def history(
+    directory: Path, at: int | None, by: float, *, restart: bool, cloud: float = 0.0
+) -> list[list[tuple[str, Code]]]:
+    """What each pass does while jobs come and go: boot, limits an hour, idle time; the clock is set before a pass. The
+    cloud's clock is `cloud` seconds ahead.
+    """
     directory.mkdir()
     array = replace(POLICY.node_arrays[0], limits=Limits(max_workers=2, max_launches_per_hour=2))
     world = World(directory / "store.sqlite", boot_delay=60.0, policy=replace(POLICY, node_arrays=(array,)))
+    world.cloud.clock = lambda: world.clock.now + cloud
     offset, store = [0.0], world.open_store()
 
     def process() -> SteadyClock:
@@ -154,3 +159,9 @@ def test_a_clock_that_is_set_before_any_pass_changes_nothing_that_is_done(tmp_pa
     every = 1 if samples.thorough() else 3
     for at in range(1, PASSES, every):
         assert history(tmp_path / str(at), at, by, restart=at % 2 == 0) == usual, at
+
+
+@pytest.mark.parametrize("cloud", (HOUR, -HOUR), ids=("ahead", "behind"))
+def test_nothing_that_is_done_depends_on_the_clouds_clock(tmp_path: Path, cloud: float) -> None:
+    usual = history(tmp_path / "usual", None, 0.0, restart=False)
+    assert history(tmp_path / "apart", None, 0.0, restart=False, cloud=cloud) == usual

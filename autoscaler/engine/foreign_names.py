@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, replace
 from autoscaler.core.model.cluster import Cluster, short_name
 from autoscaler.core.model.fleet import Fleet, Worker
 from autoscaler.core.model.memory import Memory
+from autoscaler.core.workers.observed import creation_time
 from autoscaler.hosts_file import address_of, reserved_names
 from autoscaler.plain_text import plain
 
 CLOCKS = 120.0
-"""Seconds by which the clocks of cloud and master may differ."""
+"""Seconds by which the clocks of cloud and master may differ, and by which listings may lag."""
 OF_GRID_ENGINE = frozenset({"global", "template", "unknown", "none", "all"})
 """Names that Grid Engine gives a meaning of their own."""
 _FORM = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,252}", re.ASCII)
@@ -41,7 +42,7 @@ class ForeignNames:
 
     def without(self, fleet: Fleet, cluster: Cluster, memory: Memory, master: str, now: float) -> Fleet:
         """The fleet in which machines with such a name have none."""
-        taken = {worker.id for worker in fleet.workers if self._is_foreign(worker, memory, master)}
+        taken = {worker.id for worker in fleet.workers if self._is_foreign(worker, memory, master, now)}
         own = {worker.name.lower() for worker in fleet.workers if worker.name and worker.id not in taken}
         own |= {note.host.lower() for note in memory.workers.values() if note.host}
         reporting = {host.name.lower() for host in cluster.hosts if host.heard}
@@ -62,7 +63,7 @@ class ForeignNames:
         workers = (replace(each, address=None) if each.id in nowhere else each for each in named)
         return replace(fleet, workers=tuple(workers))
 
-    def _is_foreign(self, worker: Worker, memory: Memory, master: str) -> bool:
+    def _is_foreign(self, worker: Worker, memory: Memory, master: str, now: float) -> bool:
         if not worker.name:
             return False
         name = worker.name.lower()
@@ -73,7 +74,8 @@ class ForeignNames:
         note = memory.workers.get(worker.id)
         if note is not None and note.host is not None and note.host.lower() == name:
             return False
-        before = worker.created_at - CLOCKS
+        earliest = None if memory.observed_at is None else memory.observed_at - CLOCKS
+        before = creation_time(worker, note, earliest, now) - CLOCKS
         return any(self._since[each] < before for each in _alike(name, self._since))
 
 

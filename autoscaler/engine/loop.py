@@ -227,14 +227,20 @@ class Loop:
     def _remember(self, done: Pass) -> None:
         """Keep what commands show later (explanations, lifetimes), and end overrides that have been carried out."""
         plan, snapshot, observed = done.plan, done.snapshot, done.observed
-        reported = [worker_id for worker_id, note in plan.memory.workers.items() if note.joined_at is not None]
+        notes = plan.memory.workers
+        reported = [worker_id for worker_id, note in notes.items() if note.joined_at is not None]
         with self.store.database.transaction():
             if isinstance(self.observer.clock, SteadyClock):
                 self.observer.clock.keep()
             slots = {worker.worker.id: count for worker in observed.known if (count := slots_of(worker.host))}
-            ordered_for = {worker_id: note.ordered_for for worker_id, note in plan.memory.workers.items()}
             self.store.history.note_workers(
-                snapshot.fleet.workers, reported, snapshot.now, slots, snapshot.policy.currency, ordered_for
+                snapshot.fleet.workers,
+                reported,
+                snapshot.now,
+                slots,
+                snapshot.policy.currency,
+                {worker_id: note.ordered_for for worker_id, note in notes.items()},
+                {worker_id: note.made_at for worker_id, note in notes.items() if note.made_at is not None},
             )
             self.store.history.explain(plan.job_categories, snapshot.now)
             self._fulfilment.note(snapshot)

@@ -185,7 +185,7 @@ class Meter(PassListener):
             up = machine.phase in (Phase.JOINING, Phase.READY)
             came = worker_id in self._booting or (self._passed and machine.before is None)
             if came and up:
-                self._observe("worker_boot_seconds", [now - machine.worker.created_at])
+                self._observe("worker_boot_seconds", [now - machine.made_at])
                 self._up_at[worker_id] = now
             if machine.in_service and worker_id in self._up_at:
                 self._observe("worker_join_seconds", [now - self._up_at[worker_id]])

@@ -34,6 +34,7 @@ _LETTERS = {
 
 REMEMBERED = {
     "first_seen": "first seen {}",
+    "made_at": "made {}",
     "idle_since": "idle since {}",
     "disabled_at": "disabled by the autoscaler {}",
     "disabling": "disabled because of: {}",

@@ -223,16 +223,18 @@ class History:
         slots: Mapping[str, int] = MappingProxyType({}),
         currency: str = "",
         ordered_for: Mapping[str, tuple[OrderedFor, ...]] = MappingProxyType({}),
+        made_at: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """Update lifetimes from one complete listing. `joined`: ids of execution hosts in service; `slots`: by id, the
-        slots that each gives to Grid Engine; `ordered_for`: by id, the owners of the jobs that it was ordered for.
+        """Update lifetimes from one complete listing. `joined`: ids of execution hosts in service; by id: `slots`, the
+        slots that each gives to Grid Engine; `ordered_for`, the owners of the jobs that it was ordered for; `made_at`,
+        when each was made, by the clock of `at`, where that is not what its cloud says.
         """
         listed = {worker.id: worker for worker in workers}
         known = self._known(listed)
         serving, before = frozenset(joined), self.seen_at
         seen = [
             _seen(worker, known.get(worker.id), worker.id in serving, at, slots.get(worker.id), currency, before)
-            for worker in listed.values()
+            for worker in (_by_our_clock(each, made_at) for each in listed.values())
         ]
         seen = [replace(each, ordered_for=each.ordered_for or ordered_for.get(each.worker_id, ())) for each in seen]
         changed = [lifetime for lifetime in seen if lifetime != known.get(lifetime.worker_id)]
@@ -332,6 +334,11 @@ def _mark(verdict: JobCategoryVerdict) -> str:
     """The key of an explanation: its codes and the requests, not how long the job has waited."""
     codes = [verdict.reason.code.value, *(link.code.value for link in verdict.reason.trail)]
     return f"{verdict.counted} {' '.join(codes)} {verdict.ask.state}"
+
+
+def _by_our_clock(worker: Worker, made_at: Mapping[str, float]) -> Worker:
+    at = made_at.get(worker.id, worker.created_at)
+    return worker if at == worker.created_at else dataclasses.replace(worker, created_at=at)
 
 
 def _seen(

@@ -827,7 +827,8 @@ def test_a_silent_host_of_its_name_does_not_hide_a_booting_machine(
     """After a lost store it is unknown whose host it is; an old machine, though, fell silent."""
     gone = replace(a_worker(host=a_host("w1", heard=False, states="u"), state=GONE), note=None)
     full = a_host("h1", used=2)
-    made = plan(seen(full, gone, a_machine("w1", id="i-2", age=age, state=state), a_job(slots=2)))
+    newer = a_machine("w1", id="i-2", age=age, state=state)
+    made = plan(seen(full, gone, newer, a_job(slots=2), observed_at=None))
     assert len(of(made, Launch)) == launches
 
 

@@ -23,7 +23,18 @@ from requests.auth import HTTPBasicAuth
 from autoscaler.errors import SettingsError
 from autoscaler.providers.interface import NotAuthenticated, ProviderError, Refused, Throttled, Unreachable
 from autoscaler.providers.rate_limiter import RateLimiter
-from autoscaler.providers.rest import Answer, Deadline, Limits, Rest, _innermost, _pause, checked_url, reading, segment
+from autoscaler.providers.rest import (
+    Answer,
+    Deadline,
+    Limits,
+    Rest,
+    _innermost,
+    _pause,
+    _retry_after,
+    checked_url,
+    reading,
+    segment,
+)
 
 SECRET = "hush-hush"
 Reply = tuple[int, str, dict[str, str]]
@@ -256,6 +267,13 @@ def test_throttling_has_the_retry_time_of_the_server(serve: Serve, text: str, se
     with pytest.raises(Throttled) as raised:
         rest(script.url, rate_limiter=RateLimiter(patience=0)).ask("GET", "nodes")
     assert raised.value.retry_after == seconds
+
+
+@pytest.mark.parametrize("behind", (3600, -3600), ids=("behind ours", "ahead of ours"))
+def test_a_retry_time_that_is_a_date_is_one_by_the_servers_clock(behind: float) -> None:
+    there = time.time() - behind
+    said = {"retry-after": formatdate(there + 90, usegmt=True), "Date": formatdate(there, usegmt=True)}
+    assert _retry_after(said) == 90.0
 
 
 @pytest.mark.parametrize("slow", (drip, drip_headers))

@@ -98,7 +98,7 @@ class SimulatedCluster(GridEngineModel):
             and any(
                 machine.name == name
                 and machine.ended_at is None
-                and self.clock.now >= machine.created_at + self.cloud.boot_delay
+                and self.cloud.clock() >= machine.created_at + self.cloud.boot_delay
                 for machine in self.cloud.machines.values()
             )
         )

@@ -179,7 +179,7 @@ def supply_of(context: SupplyContext) -> Supply:
 
 def _available_at(context: SupplyContext) -> Mapping[str, float]:
     begun = {
-        worker.worker.id: (worker.worker.node_array, worker.worker.created_at)
+        worker.worker.id: (worker.worker.node_array, worker.made_at)
         for worker in context.observed.workers
         if worker.coming
     }

@@ -212,13 +212,16 @@ def properties_of_worker(
     facts: SizeFacts | None = None,
     keep_alive: bool = False,
     last_match: float | None = None,
+    made_at: float | None = None,
 ) -> NodeProperties:
-    """The properties of a worker. Without a last match, its creation stands for one."""
+    """The properties of a worker. Without a last match, its creation stands for one. `made_at`: when it was made, by
+    the clock of `now`; None: as its cloud says.
+    """
     failed = worker.failure is not None or worker.stopped
     state = "Failed" if failed else _STATES[worker.state]
     if worker.state is MachineState.RUNNING and not (worker.ready or failed):
         state = _STATES[MachineState.PENDING]
-    coming = state == _STATES[MachineState.PENDING]
+    coming, begun = state == _STATES[MachineState.PENDING], worker.created_at if made_at is None else made_at
     # If its cloud has no placement groups, its group counts as one.
     key = replace(worker.bucket, placement_group=worker.placement_group or worker.group_id or "")
     return replace(
@@ -233,7 +236,7 @@ def properties_of_worker(
         private_ip=worker.address,
         keep_alive=keep_alive,
         create_time_unix=worker.created_at,
-        create_time_remaining=max(0.0, worker.created_at + boot_timeout - now) if coming else 0.0,
+        create_time_remaining=max(0.0, begun + boot_timeout - now) if coming else 0.0,
         last_match_time_unix=worker.created_at if last_match is None else last_match,
     )
 

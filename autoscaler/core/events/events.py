@@ -14,8 +14,10 @@ from autoscaler.core.events.projects import Projects
 from autoscaler.core.events.running import runs_and_ends
 from autoscaler.core.events.waiting import countings, submissions, without_ended
 from autoscaler.core.events.workers import launch_failures, worker_changes
+from autoscaler.core.hosts.host_owners import made_at
 from autoscaler.core.model.cluster import JobCategory, short_name
 from autoscaler.core.model.fleet import Order, Worker
+from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import Plan, Snapshot
 
@@ -51,7 +53,7 @@ def events_of(known: KnownEvents, snapshot: Snapshot, plan: Plan, accounted: Seq
     of_workers = (*launch_failures(snapshot), *joined, *changed)
     moved = runs_and_ends(known, snapshot.cluster.hosts, accounted, projects, now)
     known = replace(moved.known, serving=plan.served) if plan.served else moved.known
-    on_hosts = _on_workers(moved.events, snapshot.fleet.workers)
+    on_hosts = _on_workers(moved.events, snapshot.fleet.workers, plan.memory.workers)
     events = (*submitted, *short, *counted, *ordered, *of_workers, *on_hosts, *deleted)
     return PassEvents(without_ended(known) if events else known, events, moved.started, moved.ended)
 
@@ -154,12 +156,14 @@ def _common(names: Iterable[str]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def _on_workers(events: Iterable[JobEvent], workers: Sequence[Worker]) -> Iterator[JobEvent]:
+def _on_workers(
+    events: Iterable[JobEvent], workers: Sequence[Worker], notes: Mapping[str, WorkerNote]
+) -> Iterator[JobEvent]:
     """The events, with worker and order if all happened on one worker that is still listed."""
     by_name = {short_name(worker.name): worker for worker in workers if worker.name}
     for event in events:
         worker = by_name.get(short_name(event.hosts[0])) if len(event.hosts) == 1 else None
-        if worker is None or worker.created_at > event.at:  # an earlier one had the name
+        if worker is None or made_at(worker, notes.get(worker.id)) > event.at:  # an earlier one had the name
             yield event
         else:
             yield replace(event, worker_id=worker.id, order_id=worker.order_id or "")

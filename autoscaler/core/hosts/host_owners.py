@@ -41,17 +41,26 @@ class Hosts:
         return alike[0] if len(alike) == 1 else None
 
 
-def older_jobs(host: ExecutionHost, worker: Worker, on_their_way: Collection[str] = ()) -> list[HostJob]:
+def made_at(worker: Worker, note: WorkerNote | None) -> float:
+    """When a machine was made, by our own clock; by its cloud's if no observation has noted it."""
+    return worker.created_at if note is None or note.made_at is None else note.made_at
+
+
+def older_jobs(
+    host: ExecutionHost, worker: Worker, note: WorkerNote | None, on_their_way: Collection[str] = ()
+) -> list[HostJob]:
     """Jobs on a host that began before this machine existed: those of another machine of the same name. A job that
-    began in the second in which the machine was made is not its own either, because the machine had yet to boot.
+    began in the second in which the machine was made is not its own either, because the machine had yet to boot. They
+    began before it by its cloud's clock and by ours: a job must not count as lost because one of them was set.
 
     Jobs that are in transfer, or are named in `on_their_way`, are left out: the newer machine gets them, although they
     began before.
     """
+    began_at = min(worker.created_at, made_at(worker, note))
     return [
         job
         for job in host.jobs
-        if job.started is not None and job.started <= worker.created_at
+        if job.started is not None and job.started <= began_at
         if not job.on_its_way and job.name not in on_their_way
     ]
 
@@ -141,7 +150,7 @@ class Claims:
             if (known := self.notes.get(older_worker))
             for job in known.on_their_way
         }
-        if older_jobs(host, newest, handed):
+        if older_jobs(host, newest, note, handed):
             return older_workers[0]
         if host.jobs:  # a reserved slot alone does not show whose the host is
             return newest.id
@@ -170,6 +179,14 @@ class Claims:
         """A newer machine of this name; None: there is none."""
         newest = self._newest.get(host.name)
         return newest if newest is not None and newest.created_at > worker.created_at else None
+
+    def successor_of_unlisted(self, note: WorkerNote, host: ExecutionHost) -> Worker | None:
+        """The same of a machine that no listing shows. Its cloud's time of its creation is not known any more: then the
+        newer one is the one that was first seen later.
+        """
+        newest = self._newest.get(host.name)
+        known = None if newest is None else self.notes.get(newest.id)
+        return newest if known is None or known.first_seen > note.first_seen else None
 
 
 def _claim_order(notes: Mapping[str, WorkerNote]) -> Callable[[Worker], tuple[bool, bool, float, str]]:

@@ -126,7 +126,7 @@ def _dispensable(arrival: Arrival) -> bool:
 
 def _enable(arrival: Arrival) -> WorkerStep:
     worker, pass_context = arrival.worker, arrival.pass_context
-    return enable(worker, pass_context, because(Code.JOINED, after_s=pass_context.now - worker.worker.created_at))
+    return enable(worker, pass_context, because(Code.JOINED, after_s=pass_context.now - worker.made_at))
 
 
 def _unfinished(arrival: Arrival) -> bool:
@@ -158,7 +158,7 @@ def _enrol(worker: WorkerState, pass_context: PassContext) -> WorkerStep:
         host_group=array.host_group,
         slots=offer.slots,
         complex_values=offer.complex_values,
-        reason=because(Code.BOOTED, after_s=pass_context.now - worker.worker.created_at),
+        reason=because(Code.BOOTED, after_s=pass_context.now - worker.made_at),
         group_id=worker.worker.group_id or "",
         group_pes=pass_context.group_pes if worker.worker.group_id else (),
         seq_no=pass_context.seq_nos.get(worker.worker.id),

@@ -139,6 +139,8 @@ class WorkerNote:
     """Whether a person enabled it after it asked to stop: its request no longer counts."""
     alarm_since: float | None = None
     """Since when every observation showed it in service, empty, and in alarm in its queue (`a`, `A`)."""
+    made_at: float | None = None
+    """When its machine was made, by our own clock; that of its cloud may differ."""
 
 
 @dataclass(frozen=True, slots=True)

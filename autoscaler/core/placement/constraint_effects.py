@@ -178,6 +178,7 @@ def _properties_of(worker: Worker, host: ExecutionHost, snapshot: Snapshot, rule
         or rules.keep_alive.holds(worker.node_array, worker.name)
         or (array is not None and bool(array.keep_alive)),
         last_match=snapshot.now if host.busy else note.idle_since if note is not None else None,
+        made_at=None if note is None else note.made_at,
     )
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from autoscaler.core.hosts.load_reports import grace_of
 from autoscaler.core.model.cluster import HostJob
+from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.failure_domains import unvouched
@@ -36,6 +37,8 @@ class RecoveryContext:
 
     unvouched: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By id of each silent worker whose silence does not show that its machine is lost: why."""
+    notes: Mapping[str, WorkerNote] = field(default_factory=lambda: MappingProxyType({}))
+    """What is remembered of workers, by id."""
 
     @property
     def disable_after(self) -> float:
@@ -53,6 +56,7 @@ def recovery_context(observed: ObservedWorkers, snapshot: Snapshot) -> RecoveryC
         all_silent=not any(host.heard for host in cluster.hosts),
         unvouched=unvouched(observed.workers, grace_of(cluster)),
         awaited=bool(outstanding(snapshot.fleet, policy, now)),
+        notes=memory.workers,
     )
 
 

@@ -110,7 +110,8 @@ class Lost:
         host, successor = self.worker.host, self.worker.successor
         if host is None or successor is None:
             return jobs_on(host) if host is not None else ()
-        old = {job.name for job in older_jobs(host, successor, self.worker.note.on_their_way)}
+        note = self.context.notes.get(successor.id)
+        old = {job.name for job in older_jobs(host, successor, note, self.worker.note.on_their_way)}
         return [(job, queue) for job, queue in jobs_on(host) if job.name in old]
 
     @cached_property

@@ -75,7 +75,7 @@ def _boot_times(workers: Sequence[WorkerState]) -> list[tuple[NodeArrayPolicy, f
     found: list[tuple[NodeArrayPolicy, float]] = []
     for array in _arrays_of(workers):
         mine = (worker for worker in workers if worker.array is array or worker.array == array)
-        taken = [w.note.joined_at - w.worker.created_at for w in mine if w.note.joined_at is not None]
+        taken = [w.note.joined_at - w.made_at for w in mine if w.note.joined_at is not None]
         longest = max((time for time in taken if 0 < time <= array.boot_timeout), default=None)
         found += [] if longest is None else [(array, longest)]
     return found

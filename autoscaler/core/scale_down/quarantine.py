@@ -119,7 +119,7 @@ def _black_hole(
     """
     name, least = worker.name, policy.black_hole_failures
     ran = [success.at for success in evidence.successes if same_host(success.host, name)]
-    since = max(worker.note.joined_at or worker.worker.created_at, worker.note.trusted_at or 0.0, now - WINDOW, *ran)
+    since = max(worker.note.joined_at or worker.made_at, worker.note.trusted_at or 0.0, now - WINDOW, *ran)
     failures = [
         failure
         for failure in evidence.failures

@@ -22,7 +22,7 @@ def successes_of(machines: Iterable[WorkerState], memory: Memory, policy: Policy
     """The newest success of each bucket within the time for which failures count, this observation included."""
     since = now - max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
     heard = [
-        CameUp(worker.worker.bucket, worker.worker.created_at, joined_at)
+        CameUp(worker.worker.bucket, worker.made_at, joined_at)
         for worker in machines
         if (joined_at := worker.note.joined_at) is not None and joined_at > since
     ]

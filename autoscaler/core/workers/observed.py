@@ -92,6 +92,15 @@ def observe_workers(
     )
 
 
+def creation_time(worker: Worker, before: WorkerNote | None, earliest: float | None, now: float) -> float:
+    """When its machine was made, by our own clock: when its cloud says, but not after the observation that first showed
+    it, and not before `earliest`. `before`: its note, if an earlier observation showed it.
+    """
+    if before is not None:
+        return min(worker.created_at, before.first_seen) if before.made_at is None else before.made_at
+    return min(worker.created_at if earliest is None else max(worker.created_at, earliest), now)
+
+
 @dataclass(frozen=True)
 class _Observation:
     """The values that the observation of each machine needs."""
@@ -140,6 +149,21 @@ class _Observation:
     def ordered_for(self) -> Mapping[str, tuple[OrderedFor, ...]]:
         """By id of each order that is known."""
         return {order.id: order.ordered_for for order in self.fleet.orders if order.ordered_for}
+
+    @cached_property
+    def _planned_at(self) -> Mapping[str, float]:
+        """By id of each order that is known: when it was planned, by our own clock."""
+        return {each.id: each.ordered_at if each.planned_at is None else each.planned_at for each in self.fleet.orders}
+
+    def earliest_creation(self, worker: Worker) -> float | None:
+        """Before this time a machine that was not seen before was not made: its order was planned then, or an
+        observation did not show it, although listings may lag; None: nothing is known.
+        """
+        if worker.taken_over:
+            return None
+        observed_at, planned_at = self.memory.observed_at, self._planned_at.get(worker.order_id or "")
+        unseen_at = None if observed_at is None else observed_at - self.policy.order_grace
+        return max((at for at in (unseen_at, planned_at) if at is not None), default=None)
 
     def machine(self, worker: Worker, host: ExecutionHost | None, owners: Mapping[str, str]) -> WorkerState:
         """`host`: the one that has its name, whoever owns it."""
@@ -211,9 +235,10 @@ class _Observation:
         state = MachineState.TERMINATED if note.gone else MachineState.RUNNING
         kind = InstanceType(bucket.instance_type if bucket else "", "", note.vcpus, 0)
         name = bucket.node_array if bucket else ""
-        worker = Worker(worker_id, kind, name, state, note.first_seen, note.host, order_id=note.order_id)
+        made_at = note.first_seen if note.made_at is None else note.made_at
+        worker = Worker(worker_id, kind, name, state, made_at, note.host, order_id=note.order_id)
         worker = replace(worker, group_id=note.group_id or None)
-        successor, array = self.claims.successor(worker, host), self.policy.node_array(name)
+        successor, array = self.claims.successor_of_unlisted(note, host), self.policy.node_array(name)
         on_their_way = _on_their_way(host, note, successor, lives=False)
         known = replace(note, silent_s=self.silence(note, host), on_their_way=on_their_way)
         # Grid Engine shows what happens to its host all the same, and a later observation would not.
@@ -319,6 +344,7 @@ def _as_listed(observation: _Observation, worker: Worker, before: WorkerNote | N
     """The note with what the provider says of the machine."""
     seen = changed(
         before or WorkerNote(first_seen=observation.now),
+        made_at=creation_time(worker, before, observation.earliest_creation(worker), observation.now),
         missing_since=None,
         bucket=worker.bucket if worker.exists else None,
         gone=not worker.exists,

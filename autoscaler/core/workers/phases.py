@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from autoscaler.core.hosts.host_owners import made_at
 from autoscaler.core.hosts.missing_values import Values, half_enrolled, has_slots
 from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.fleet import ADVICE, Interruption, MachineState, Worker
@@ -183,8 +184,7 @@ def _on_older_host(seen: WorkerFacts) -> bool:
         return False
     if array is None or note.joined_at is not None or not seen.worker.exists or seen.worker.stays_down:
         return False
-    since = min(seen.worker.created_at, note.first_seen)
-    return seen.worker.state is MachineState.PENDING or seen.now - since < array.boot_timeout
+    return seen.worker.state is MachineState.PENDING or seen.now - made_at(seen.worker, note) < array.boot_timeout
 
 
 def _name_taken(seen: WorkerFacts) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from autoscaler.core.hosts.host_owners import made_at
 from autoscaler.core.hosts.missing_values import Values
 from autoscaler.core.model.cluster import ExecutionHost, QueueInstance
 from autoscaler.core.model.fleet import Interruption, Worker
@@ -62,6 +63,11 @@ class WorkerState:
         draining = self.phase is Phase.DRAINING and self.decisive in (None, Condition.CUT_OFF)
         object.__setattr__(self, "draining", draining)
         object.__setattr__(self, "gone", self.phase is Phase.GONE)
+
+    @property
+    def made_at(self) -> float:
+        """When its machine was made, by our own clock."""
+        return made_at(self.worker, self.note)
 
     @property
     def enabled(self) -> bool:
