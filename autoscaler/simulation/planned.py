@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -33,6 +32,7 @@ from autoscaler.core.actions import (
     Terminate,
 )
 from autoscaler.core.estimates.estimates import NO_ESTIMATES
+from autoscaler.core.model.changed import changed
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason
@@ -74,7 +74,7 @@ class PlanDecider:
     def decide(self, run: Simulation) -> float | None:
         now = run.cloud.epoch + run.now
         fleet = run.cloud.fleet(run.now, self._policy.order_grace, self._failures_for)
-        fleet = replace(fleet, orders=still_coming(fleet.orders, run.cloud.machines, self._memory))
+        fleet = changed(fleet, orders=still_coming(fleet.orders, run.cloud.machines, self._memory))
         cluster = run.engine.cluster()
         estimates = NO_ESTIMATES if self._estimator is None else self._estimator.read(run, cluster, now)
         snapshot = Snapshot(cluster, fleet, Overrides(), self._memory, self._policy, now, estimates=estimates)
@@ -85,8 +85,10 @@ class PlanDecider:
             self.actions[action.kind] += 1
             run.plan(partial(self._carry_out, action, run))
         if made.actions:
-            changed = any(not isinstance(action, CHANGES_NOTHING) for action in made.actions)
-            run.acted(changed=changed, removed=any(isinstance(action, Remove) for action in made.actions))
+            run.acted(
+                changed=any(not isinstance(action, CHANGES_NOTHING) for action in made.actions),
+                removed=any(isinstance(action, Remove) for action in made.actions),
+            )
         run.arriving = [worker for worker in made.workers if worker.reason.code in ON_THE_WAY]
         due = None if made.due is None else made.due - run.cloud.epoch
         if not _on_the_way(run):

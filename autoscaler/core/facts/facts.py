@@ -171,7 +171,7 @@ class Facts:
         refused = [result.refusal is not None for result in forecast.results]
         memory, now = self.snapshot.memory, self.snapshot.now
         possible = forecast.possible(self.demand.wanted)
-        return replace(
+        return changed(
             self,
             demand=self.demand.not_expired_by(refused, now, self.policy),
             queues_empty_since=queues_empty_since(self.observed, possible, memory, self.policy, now),

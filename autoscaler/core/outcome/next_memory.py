@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from autoscaler.core.actions import Annotate, Disable, Remove, Terminate
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.hosts.load_reports import track_silence
 from autoscaler.core.limits.limits import HOUR, as_event
 from autoscaler.core.limits.lost_state import lost_at
-from autoscaler.core.model.memory import Disabling, Event, Memory, WorkerNote
+from autoscaler.core.model.memory import Disabling, Event, Memory, UnstartedJob, WorkerNote
 from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.waiting_notes import WaitingNotes
 from autoscaler.core.owners import main_owner
@@ -19,7 +19,9 @@ from autoscaler.core.scale_down.quarantine import WINDOW
 from autoscaler.core.workers.step import BY_A_PERSON, WorkerStep
 
 
-def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memory:
+def next_memory(
+    facts: Facts, decided: Decisions, waiting: WaitingNotes, unstarted: Mapping[int, UnstartedJob]
+) -> Memory:
     """All that this pass leaves for the next."""
     snapshot, demand, steps = facts.snapshot, facts.demand, decided.operations.steps
     memory, policy, now = snapshot.memory, snapshot.policy, snapshot.now
@@ -65,6 +67,7 @@ def next_memory(facts: Facts, decided: Decisions, waiting: WaitingNotes) -> Memo
         protected=decided.protection.arrays,
         closed_since=decided.operations.closed_since,
         unsatisfiable_jobs=decided.unsatisfiable.notes,
+        unstarted=unstarted,
         waiting_notes=waiting.notes,
         waiting_written_at=now if waiting.actions else memory.waiting_written_at,
     )

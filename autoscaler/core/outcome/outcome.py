@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 
 from autoscaler.core.actions import Action, Launch
@@ -27,7 +26,7 @@ from autoscaler.core.requests.targets import unknown_arrays, unknown_types
 from autoscaler.core.scale_down.auto_stop import answers
 from autoscaler.core.scale_down.quarantine import quarantine_notes
 from autoscaler.core.scale_up.launches import Launches
-from autoscaler.core.snapshot import Assigned, Plan, Snapshot, WorkerVerdict
+from autoscaler.core.snapshot import Assigned, JobCategoryVerdict, Plan, Snapshot, WorkerVerdict
 from autoscaler.core.unsatisfiable.deadlock import DeadlockVerdicts
 from autoscaler.core.workers.failed_launches import with_recent_failures
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -48,9 +47,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
     )
     unstarted = unstarted_jobs(facts, decided.supply.there, results)
     uncertain = unanswered(facts.snapshot.fleet.orders)
-    job_categories = mark_uncertain(
-        job_verdicts(demand, results, facts.policy, _verdict_context(facts, decided, unstarted)), uncertain
-    )
+    job_categories = mark_uncertain(_job_verdicts(facts, decided, unstarted), uncertain)
     waiting = tell_waiting(
         Waiting(
             facts.snapshot.cluster,
@@ -62,7 +59,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
             others=frozenset((*facts.snapshot.memory.unsatisfiable_jobs, *decided.unsatisfiable.notes)),
         )
     )
-    memory = replace(next_memory(facts, decided, waiting), unstarted=unstarted)
+    memory = next_memory(facts, decided, waiting, unstarted)
     return Plan(
         actions=(
             *_actions(steps, launches, facts.recovery, decided.unsatisfiable),
@@ -100,6 +97,15 @@ def _assigned(launches: Launches, demand: PendingDemand) -> Iterator[Assigned]:
     for array, worker, at, slots in launches.assigned:
         jobs = tuple(job for part in demand.counted[at] for job in part.jobs[:MOST_NAMED])[:MOST_NAMED]
         yield Assigned(array, worker, category_key(demand.wanted[at].demand), jobs, slots)
+
+
+def _job_verdicts(
+    facts: Facts, decided: Decisions, memory_of_unstarted: Mapping[int, UnstartedJob]
+) -> tuple[JobCategoryVerdict, ...]:
+    if not (facts.demand.counted or facts.demand.uncounted):
+        return ()
+    context = _verdict_context(facts, decided, memory_of_unstarted)
+    return job_verdicts(facts.demand, decided.forecast.results, facts.policy, context)
 
 
 def _verdict_context(

@@ -61,8 +61,8 @@ class OpenPlacement:
     """
 
     def __init__(self, hosts: Sequence[Host] = (), state: State | None = None) -> None:
-        self._state = state_of(hosts) if state is None else state
-        """Shared with other placements, so never changed: what follows is this placement's own while it places."""
+        self._hosts, self._known = tuple(hosts), state
+        """`state_of` the hosts is found when something is placed: in many passes nothing is."""
         self._fresh: dict[int, Kind] = {}
         self._opened = OpenedHosts()
         self._weights: Weights = {}
@@ -71,6 +71,17 @@ class OpenPlacement:
         self._trace: list[tuple[int, tuple[str, ...], int]] | None = None
         """If somebody wants to know which host takes what: demand, hosts, visits of it on each of them."""
         self._demand = 0
+
+    @property
+    def _state(self) -> State:
+        """Shared with other placements, so never changed: what is this placement's own while it places is apart."""
+        if self._known is None:
+            self._known = state_of(self._hosts)
+        return self._known
+
+    @_state.setter
+    def _state(self, state: State) -> None:
+        self._known = state
 
     def with_new(self, new: Host, count: int, names: tuple[str, ...] = ()) -> OpenPlacement:
         """A copy with up to `count` more hosts like `new`, after all others. `names`: theirs, if somebody wants to know
@@ -88,10 +99,12 @@ class OpenPlacement:
         return placed, found
 
     def copy(self) -> OpenPlacement:
-        return OpenPlacement(state=self._state)
+        return OpenPlacement(self._hosts, self._known)
 
     def place(self, demands: Sequence[Want]) -> Placement:
         """Place as many tasks as fit beside those placed before. `used` covers these tasks only."""
+        if not demands:
+            return Placement((), (), frozenset())
         wants, state = tuple(demands), self._state
         if self._trace is not None or 0 < len(wants) * state.size <= FEW:
             return self._place(wants)

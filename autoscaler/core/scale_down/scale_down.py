@@ -51,7 +51,7 @@ def needed_hosts(
     the rest. Demands at the `unplaceable` positions keep none: there is no room for the rest beside the present
     workers.
     """
-    if not leaving:
+    if not leaving or not demands:
         return frozenset()
     wants: tuple[Want, ...] = tuple((want.demand, want.count) for want in demands)
     hosts = [*fixed, *(host for _, host in leaving), *last]

@@ -54,6 +54,8 @@ class Launches:
 
     def besides(self, groups: GroupLaunches) -> Launches:
         """The same with the launches for groups."""
+        if groups == GroupLaunches():
+            return self
         by_queue = {f"{queue}{GROUPS}": reason for queue, reason in groups.by_queue.items()}
         return replace(
             self,
@@ -247,6 +249,8 @@ def _after(usage: Mapping[str, Usage], growth: ArrayLaunch, launch_context: Laun
 def _later(launch_context: LaunchContext, *done: ArrayLaunch) -> LaunchContext:
     """The same with these launches, which count among the launches of an hour."""
     launches = [growth.launch for growth in done if growth.launch is not None]
+    if not launches:
+        return launch_context
     events = (as_event(launch, launch_context.policy, launch_context.now) for launch in launches)
     return replace(launch_context, launches=(*launch_context.launches, *events))
 

@@ -6,9 +6,10 @@ works again if one of its machines reported later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 
+from autoscaler.core.model.changed import changed
 from autoscaler.core.model.fleet import ANY, BucketKey, FailureKind
 from autoscaler.core.model.memory import CameUp, Memory
 from autoscaler.core.policy import Policy
@@ -21,17 +22,23 @@ CAPACITY = frozenset({FailureKind.CAPACITY, FailureKind.QUOTA})
 def successes_of(machines: Iterable[WorkerState], memory: Memory, policy: Policy, now: float) -> tuple[CameUp, ...]:
     """The newest success of each bucket within the time for which failures count, this observation included."""
     since = now - max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
-    heard = [
-        CameUp(worker.worker.bucket, worker.made_at, joined_at)
-        for worker in machines
-        if (joined_at := worker.note.joined_at) is not None and joined_at > since
-    ]
     newest: dict[BucketKey, CameUp] = {}
-    for each in (*memory.came_up, *heard):
+    for each in (*memory.came_up, *_heard(machines, since)):
         if each.at > since:
-            other = newest.get(each.bucket, each)
-            newest[each.bucket] = replace(each, made_at=max(each.made_at, other.made_at), at=max(each.at, other.at))
+            other = newest.get(each.bucket)
+            newest[each.bucket] = each if other is None else _newest(other, each)
     return tuple(sorted(newest.values(), key=lambda each: each.bucket))
+
+
+def _heard(machines: Iterable[WorkerState], since: float) -> Iterator[CameUp]:
+    for worker in machines:
+        joined_at = worker.note.joined_at
+        if joined_at is not None and joined_at > since:
+            yield CameUp(worker.worker.bucket, worker.made_at, joined_at)
+
+
+def _newest(one: CameUp, other: CameUp) -> CameUp:
+    return changed(one, made_at=max(one.made_at, other.made_at), at=max(one.at, other.at))
 
 
 def cleared(bucket: BucketKey, kind: FailureKind, at: float, successes: Sequence[CameUp]) -> bool:
