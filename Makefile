@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: docs links words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-fidelity bench-scale bench-plan bench-price bench-estimates bench-page bench-viewers pictures shape lock clean
+.PHONY: docs links words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-fidelity bench-scale bench-plan bench-simulations bench-price bench-estimates bench-page bench-viewers pictures shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -155,6 +155,9 @@ bench-contexts: setup  ## how long a job waits for its start while the contexts 
 
 bench-plan: setup  ## CPU of one plan() by workers and job categories, beside a loop of plain Python in the same run
 	@$(BIN)/python -m bench.plans
+
+bench-simulations: setup  ## CPU, passes and memory of a simulated year of a million jobs, some minutes (WORKLOAD=UniLu-Gaia-2014-2.swf.gz HYBRID=1)
+	@nice -n 5 $(BIN)/python -m bench.simulations $(WORKLOAD) $(if $(HYBRID),--hybrid) --json build/bench-simulations.json
 
 bench-price: setup  ## what strategies pay for mixes of jobs, against a proven bound and integer programming (JOBS=100,1000 SEEDS=3)
 	@nice -n 5 $(BIN)/python -m bench.price $(if $(JOBS),--jobs $(JOBS)) $(if $(SEEDS),--seeds $(SEEDS)) --json build/bench-price.json
