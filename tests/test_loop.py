@@ -608,6 +608,23 @@ def test_a_removed_worker_hardly_waits_for_the_pause_of_qmaster(
     assert time.monotonic() - began < PATIENCE / 2
 
 
+@pytest.mark.parametrize("result", (Result.DONE, Result.UNDER_WAY))
+def test_a_worker_that_was_just_ordered_hardly_waits_for_the_pause_of_qmaster(
+    one_host: World, monkeypatch: pytest.MonkeyPatch, result: Result
+) -> None:
+    """No pass has listed it yet, so nothing else says that it is on its way: it may be up before the pause is over."""
+    monkeypatch.setattr("autoscaler.engine.pass_timing.PERSONS_WAIT", 0.0)
+    loop = start(one_host, decide=nothing)
+    loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
+    order = Launch("execute", (LaunchSet((one_host.provider().buckets()[0],), 1),), because(Code.DEMAND))
+    done = loop.pass_once()
+    monkeypatch.setattr(Loop, "pass_once", lambda _: replace(done, outcomes=(Outcome(order, result),)))
+    loop._guarded_pass()
+    began = time.monotonic()
+    loop._wait(0.0, at_least=0.0)
+    assert time.monotonic() - began < PATIENCE / 2
+
+
 @pytest.mark.parametrize("code", (Code.BOOTING, Code.BOOTED, Code.JOINING))
 def test_a_worker_on_its_way_hardly_waits_for_the_pause_of_qmaster(
     one_host: World, monkeypatch: pytest.MonkeyPatch, code: Code
@@ -617,7 +634,7 @@ def test_a_worker_on_its_way_hardly_waits_for_the_pause_of_qmaster(
     loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
     on_its_way = [WorkerVerdict("w", "w", "wait", because(code))]
     loop._timing.pause_after(
-        on_its_way, now=one_host.clock.now, took=0.01, delay=PATIENCE, due=None, acted=False, removed=False
+        on_its_way, now=one_host.clock.now, took=0.01, delay=PATIENCE, due=None, acted=False, continues=False
     )
     began = time.monotonic()
     loop._wait(0.0, at_least=0.0)

@@ -386,7 +386,7 @@ class Loop:
             delay=done.next_in,
             due=done.plan.due,
             acted=bool(done.acted),
-            removed=done.did(Remove),
+            continues=done.ordered or done.did(Remove),
         )
 
     def _failed(self, error: Exception) -> float:

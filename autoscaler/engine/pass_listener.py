@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from autoscaler.core.actions import TellWaiting
+from autoscaler.core.actions import Launch, TellWaiting
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.engine.observe import Observation
@@ -56,6 +56,14 @@ class Pass:
         """
         return any(
             outcome.result in (Result.DONE, Result.UNDER_WAY) and not isinstance(outcome.action, TellWaiting)
+            for outcome in self.outcomes
+        )
+
+    @property
+    def ordered(self) -> bool:
+        """Whether machines were ordered, or are being ordered."""
+        return any(
+            isinstance(outcome.action, Launch) and outcome.result in (Result.DONE, Result.UNDER_WAY)
             for outcome in self.outcomes
         )
 

@@ -52,8 +52,8 @@ class PassTiming:
     """One for the life of a process."""
 
     _arrivals: Arrivals = field(default_factory=Arrivals)
-    _removed: bool = False
-    """Whether the last pass removed a host whose machine is still to be terminated."""
+    _continues: bool = False
+    """Whether the last pass ordered machines, or removed a host whose machine is still to be terminated."""
 
     def pause_after(
         self,
@@ -64,12 +64,13 @@ class PassTiming:
         delay: float,
         due: float | None,
         acted: bool,
-        removed: bool,
+        continues: bool,
     ) -> float:
         """Seconds from the end of a pass of `took` seconds until the next, if nothing rings. `delay`: to the next poll;
-        `due`: when time alone changes the decision.
+        `due`: when time alone changes the decision; `continues`: the pass ordered machines, which no listing has shown
+        yet, or removed hosts, whose machines are still to be terminated.
         """
-        self._removed = removed
+        self._continues = continues
         arriving = self._arrivals.next_observation(workers, now, took)
         looks = [delay, *([SOON] if acted else []), *([] if arriving is None else [arriving])]
         return min(looks) if due is None else min(*looks, max(GATHER, due - now))
@@ -77,9 +78,9 @@ class PassTiming:
     def wait(self, began: float, pause: float, *, at_least: float, alone: float = 0.0) -> Wait:
         """The wait that begins now. It is never shorter than the last pass took (`at_least`), so that a storm of events
         leaves this machine half of its time, nor shorter than the pause that qmaster needs (`alone`). For an operator's
-        command, or a worker that boots, joins or was removed, that pause is a few seconds at most.
+        command, or a worker that was ordered, boots, joins or was removed, that pause is a few seconds at most.
         """
-        if self._arrivals.expected or self._removed:
+        if self._arrivals.expected or self._continues:
             alone = min(alone, PERSONS_WAIT)
         return Wait(
             began + max(pause, alone),

@@ -87,7 +87,7 @@ class PlanDecider:
         if made.actions:
             run.acted(
                 changed=any(not isinstance(action, CHANGES_NOTHING) for action in made.actions),
-                removed=any(isinstance(action, Remove) for action in made.actions),
+                continues=any(isinstance(action, Launch | Remove) for action in made.actions),
             )
         run.arriving = [worker for worker in made.workers if worker.reason.code in ON_THE_WAY]
         due = None if made.due is None else made.due - run.cloud.epoch

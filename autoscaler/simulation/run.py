@@ -158,7 +158,7 @@ class Simulation:
         """The workers on their way of the last decision, which the service looks at more often."""
         self._planned: list[Callable[[], None]] = []
         """What the pass in hand decided."""
-        self._removes = False
+        self._continues = False
         self.needless_acts = 0
         """Passes that acted although nothing had changed that a decision depends on; only `every_pass` makes any."""
         self._acted = self._changed = False
@@ -438,7 +438,7 @@ class Simulation:
         needed = self._needed or (self._due is not None and self.now + FINEST >= self._due)
         needed = needed or (self._jobs_changed and self.engine.anything_waits)
         needed = needed or (self._order_changed and self.now + FINEST >= self._decided_at + EDITS_APART)
-        self._acted = self._changed = self._needed = self._jobs_changed = self._removes = False
+        self._acted = self._changed = self._needed = self._jobs_changed = self._continues = False
         if needed or self.pace.every_pass:
             self._decide()
             self.needless_acts += self._changed and not needed
@@ -472,7 +472,7 @@ class Simulation:
             delay=self.pace.polling_delay,
             due=self._due,
             acted=self._acted,
-            removed=self._removes,
+            continues=self._continues,
         )
         alone = self._guard.pause(self.pace.polling_delay)
         at_least = min(took, self.pace.polling_delay)
@@ -483,12 +483,12 @@ class Simulation:
         """One action of the pass in hand: it takes effect when those before it are done."""
         self._planned.append(effect)
 
-    def acted(self, *, changed: bool = True, removed: bool = False) -> None:
-        """A pass did something: the next one sees the result soon. `changed`: something of cell or cloud; `removed`: it
-        took out a host whose machine waits for its end.
+    def acted(self, *, changed: bool = True, continues: bool = False) -> None:
+        """A pass did something: the next one sees the result soon. `changed`: something of cell or cloud; `continues`:
+        it ordered machines, or took out a host whose machine waits for its end.
         """
         self._acted = self._needed = True
-        self._changed, self._removes = changed, removed
+        self._changed, self._continues = changed, continues
 
     def _show(self) -> None:
         """What charts show from now on."""
