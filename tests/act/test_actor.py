@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from autoscaler.background import on_thread
-from autoscaler.core.actions import Disable, Enable, Enrol, Remove, Terminate
+from autoscaler.core.actions import Disable, Enable, Enrol, Numbered, Remove, Renumber, Terminate
 from autoscaler.core.model.fleet import FailureKind, InstanceType, MachineState, OrderState, Worker
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.workers.phases import Phase
@@ -68,6 +68,39 @@ def test_only_the_queues_of_an_enabling_are_enabled_also_beside_another_one(benc
     some = Enable("fake-000001", "fake-1", REASON, ("main.q", "more.q"))
     bench.act(some, Enable("fake-000002", "fake-2", REASON))
     assert asked == ["main.q@fake-1", "more.q@fake-1", "*@fake-2"]
+
+
+NUMBERED = Renumber("main.q", (Numbered("fake-1", 20_001), Numbered("fake-2", 20_000)), REASON)
+
+
+def edits_of_numbers(bench: Bench) -> list[tuple[str, ...]]:
+    return [call for call in bench.grid_engine.calls if call[:4] == ("qconf", "-rattr", "queue", "seq_no")]
+
+
+def test_workers_get_other_sequence_numbers_by_one_edit_which_can_be_repeated(bench: Bench) -> None:
+    done = results(bench, NUMBERED, NUMBERED)
+    assert (done, bench.grid_engine.seq_nos) == (
+        [("Renumber", Result.DONE)] * 2,
+        {"fake-1": 20_001, "fake-2": 20_000},
+    )
+    assert (
+        edits_of_numbers(bench)
+        == [("qconf", "-rattr", "queue", "seq_no", "[fake-1=20001],[fake-2=20000]", "main.q")] * 2
+    )
+
+
+def test_numbers_that_grid_engine_refuses_are_said_and_hold_nothing_up(bench: Bench) -> None:
+    ask = bench.grid_engine.answer
+
+    def refuse(argv: tuple[str, ...]) -> tuple[int, str]:
+        refused = argv[:4] == ("qconf", "-rattr", "queue", "seq_no")
+        return (1, 'can\'t resolve hostname "fake-2"') if refused else ask(argv)
+
+    bench.grid_engine.answer = refuse  # type: ignore[method-assign]
+    outcomes = bench.act(NUMBERED, Enable("fake-000001", "fake-1", REASON))
+    assert [outcome.result for outcome in outcomes] == [Result.REFUSED, Result.DONE]
+    assert "can't resolve hostname" in outcomes[0].message
+    assert bench.grid_engine.seq_nos == {}
 
 
 def test_an_empty_host_is_removed(bench: Bench) -> None:

@@ -41,6 +41,7 @@ class GridEngineModel:
         self.attached: list[str] = []
         """Hosts that the queue names itself, without the group."""
         self.slots: dict[str, int] = {}
+        self.seq_nos: dict[str, int] = {}
         self.disabled: set[str] = set()
         self.busy: set[str] = set()
         self.reserved: set[str] = set()
@@ -103,6 +104,9 @@ class GridEngineModel:
             case ("qconf", "-aattr" | "-rattr", "queue", "slots", entries, self.queue):
                 for host, slots in re.findall(r"\[([^=]+)=(\d+)\]", entries):
                     self.slots[host] = int(slots)
+                return 0, f'{ROOT} modified "{self.queue}" in cluster queue list'
+            case ("qconf", "-rattr", "queue", "seq_no", entries, self.queue):
+                self.seq_nos |= {host: int(number) for host, number in re.findall(r"\[([^=]+)=(\d+)\]", entries)}
                 return 0, f'{ROOT} modified "{self.queue}" in cluster queue list'
             case ("qconf", "-aattr" | "-dattr" as switch, "queue", "hostlist", hosts, self.queue):
                 return self.attach(re.split("[ ,]", hosts), off=switch == "-dattr")
