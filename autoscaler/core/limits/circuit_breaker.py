@@ -114,6 +114,8 @@ def _count(
     several_owners: bool,
     known: int = 0,
 ) -> int:
+    if not events:
+        return 0
     found = by_owner(events, window, now, resumed_at)
     most = sorted((count for owner, count in found.items() if owner), reverse=True)
     left_out = most[: most_left_out(max(len(most), known, 2))] if several_owners else ()

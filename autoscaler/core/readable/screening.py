@@ -7,7 +7,7 @@ not launched. A worker always counts as there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from operator import attrgetter
@@ -222,8 +222,8 @@ def _fleet(fleet: Fleet, memory: Memory, now: float, faults: list[Reason]) -> Fl
         workers=workers,
         buckets=_buckets(fleet.buckets, now, faults),
         orders=tuple(_order(order, sizes, now, faults) for order in fleet.orders),
-        failures=tuple(mended(one, "a failed launch", now, faults) for one in fleet.failures),
-        interruptions=tuple(mended(one, f"notice to {one.worker_id}", now, faults) for one in fleet.interruptions),
+        failures=_each(fleet.failures, lambda _: "a failed launch", now, faults),
+        interruptions=_each(fleet.interruptions, lambda one: f"notice to {one.worker_id}", now, faults),
     )
 
 
@@ -304,15 +304,15 @@ def _requests(requests: Requests, now: float, faults: list[Reason]) -> Requests:
             )
             for one in requests.sets
         ),
-        arrays=tuple(mended(one, f"node array {one.name}", now, faults) for one in requests.arrays),
-        nodes=tuple(mended(one, f"node {one.name}", now, faults) for one in requests.nodes),
+        arrays=_each(requests.arrays, lambda one: f"node array {one.name}", now, faults),
+        nodes=_each(requests.nodes, lambda one: f"node {one.name}", now, faults),
     )
 
 
 def _memory(memory: Memory, now: float, faults: list[Reason]) -> Memory:
     events = ("launches", "removals", "kills", "quarantines", "unhelpful")
     counted: dict[str, Any] = {
-        name: tuple(mended(event, f"an event of {event.node_array}", now, faults) for event in getattr(memory, name))
+        name: _each(getattr(memory, name), lambda event: f"an event of {event.node_array}", now, faults)
         for name in events
     }
     able, silent_since = memory.able_since, memory.silent_since
@@ -331,7 +331,7 @@ def _memory(memory: Memory, now: float, faults: list[Reason]) -> Memory:
         unsatisfiable_jobs=_all(memory.unsatisfiable_jobs, "memory of job", now, faults),
         held_back=_all(memory.held_back, "memory of job", now, faults),
         swaps=_all(memory.swaps, "memory of node array", now, faults),
-        backoffs=tuple(mended(one, f"a backoff of {one.bucket.instance_type}", now, faults) for one in memory.backoffs),
+        backoffs=_each(memory.backoffs, lambda one: f"a backoff of {one.bucket.instance_type}", now, faults),
         able_since=able,
         silent_since=silent_since,
         **counted,
@@ -355,10 +355,17 @@ def _evidence(evidence: Evidence, now: float, faults: list[Reason]) -> Evidence:
     return changed(
         evidence,
         answers=_all(evidence.answers, "answer about job", now, faults),
-        failures=tuple(mended(one, f"a failed job on {one.host}", now, faults) for one in evidence.failures),
-        successes=tuple(mended(one, f"a job on {one.host}", now, faults) for one in evidence.successes),
+        failures=_each(evidence.failures, lambda one: f"a failed job on {one.host}", now, faults),
+        successes=_each(evidence.successes, lambda one: f"a job on {one.host}", now, faults),
         health=_all(evidence.health, "health of worker", now, faults),
     )
+
+
+def _each(values: Sequence[Value], what: Callable[[Value], str], now: float, faults: list[Reason]) -> tuple[Value, ...]:
+    """All of them mended; the same tuple if nothing is odd."""
+    if any(map(odd_numbers, values)):
+        return tuple(mended(one, what(one), now, faults) for one in values)
+    return tuple(values)
 
 
 def _all(values: Mapping[Key, Value], what: str, now: float, faults: list[Reason]) -> Mapping[Key, Value]:

@@ -105,6 +105,8 @@ def launch_groups(
 ) -> GroupLaunches:
     """`earlier`: the other launches of this pass."""
     groups, policy = grouping.groups, grouping.group_context.launch_context.policy
+    if not (groups or grouping.targets or any(want.demand.together for want in needs.wanted)):
+        return GroupLaunches()
     ledger, placement = _opened(grouping, group_verdicts, earlier), needs.placement.copy()
     notes: list[Reason | None] = []
     by_queue: dict[str, Reason] = {}

@@ -54,7 +54,7 @@ class Launches:
 
     def besides(self, groups: GroupLaunches) -> Launches:
         """The same with the launches for groups."""
-        if groups == GroupLaunches():
+        if not (groups.launches or groups.notes or groups.by_queue or groups.held_back):
             return self
         by_queue = {f"{queue}{GROUPS}": reason for queue, reason in groups.by_queue.items()}
         return replace(
