@@ -25,7 +25,7 @@ from autoscaler.core.limits.limits import Usage
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import COST
 from autoscaler.core.sizing.cheapest.cheapest import propose
-from autoscaler.core.sizing.cpu_capacity import order
+from autoscaler.core.sizing.cpu_capacity import one_by_one, order
 from autoscaler.core.sizing.fitting_sizes import fitting_first
 from autoscaler.core.sizing.problem import Problem, Proposal
 from autoscaler.core.sizing.strategies import CPU_CAPACITY, NAIVE_CPU_CAPACITY
@@ -76,8 +76,12 @@ class Row:
 
 def fitting(problem: Problem) -> Sequence[Proposal]:
     """`cpu-capacity` as it is by default: sizes that fit the jobs first."""
-    offers = order(problem.unmet, problem.placement, problem.offers)
-    return problem.alone(fitting_first(offers, problem.unmet, problem.placement, Usage()))
+
+    def ordered(rest: Problem) -> Sequence[LaunchOffer]:
+        offers = order(rest.unmet, rest.placement, rest.offers)
+        return fitting_first(offers, rest.unmet, rest.placement, Usage())
+
+    return one_by_one(problem, ordered)
 
 
 STRATEGIES: Mapping[str, Callable[[Problem], Sequence[Proposal]]] = {

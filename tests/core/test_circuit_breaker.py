@@ -50,7 +50,7 @@ def launches_at(*counts: int, age: float = 60.0) -> tuple[Event, ...]:
 def test_fallback_candidates_do_not_count_for_the_circuit_breaker() -> None:
     huge = InstanceType("m5.24xlarge", "m5", 96, 384 * GIB)
     buckets = [a_bucket(type_) for type_ in (*M5, huge)]
-    made = plan(a_snapshot(jobs(600), *buckets, limits=PLENTY, scale_up_batch=1000, hybrid=True, hybrid_size=LARGEST))
+    made = plan(a_snapshot(jobs(672), *buckets, limits=PLENTY, scale_up_batch=1000, hybrid=True, hybrid_size=LARGEST))
     assert (launched(made), made.memory.circuit_breaker, capped_by_window(made)) == ({"m5.24xlarge": 7}, None, False)
 
 

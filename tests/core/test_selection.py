@@ -1,5 +1,5 @@
-"""Small choices of machines: `cost` buys no more for them than Cloud Pipeline's rule of the most cores for one machine
-after the other. Prices are the same for each core, so cores stand for them.
+"""Small choices of machines: `cost` and `cpu-capacity` buy no more for them than Cloud Pipeline's rule of the most
+cores for one machine after the other. Prices are the same for each core, so cores stand for them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import COST
 from autoscaler.core.sizing.cheapest.cheapest import propose
-from bench.price import bought
+from autoscaler.core.sizing.problem import Problem, Proposal, Strategy
+from autoscaler.core.sizing.strategies import CPU_CAPACITY
+from bench.price import bought, fitting
 from bench.price_mixes import GIB, Job, Mix, Offered
 from tests.core.building import X2LARGE, XLARGE, a_bucket, a_job, a_snapshot
 
@@ -116,6 +118,46 @@ def test_cost_buys_no_more_cores_than_a_rule_of_one_machine_after_the_other(name
     assert bought(problem, propose) == proposals[0].price
 
 
+@pytest.mark.parametrize("strategy", (CPU_CAPACITY, fitting), ids=("largest", "fitting"))
+@pytest.mark.parametrize("name", CASES)
+def test_cpu_capacity_buys_no_more_cores_than_a_rule_of_one_machine_after_the_other(
+    name: str, strategy: Strategy
+) -> None:
+    offers, jobs, least = CASES[name]
+    problem = replace(Mix(name, tuple(jobs), offers).problem("cpu-capacity"), batch=100)
+    if not least:
+        assert not [each for each in strategy(problem) if each.count]
+        return
+    assert bought(problem, strategy) <= least
+
+
+def ten_of_sixteen(**more: object) -> tuple[Problem, tuple[Proposal, ...]]:
+    offers, jobs, _ = CASES["ten of sixteen"]
+    problem = replace(Mix("", tuple(jobs), offers).problem("cpu-capacity"), **more)  # type: ignore[arg-type]
+    return problem, CPU_CAPACITY(problem)
+
+
+def test_the_last_workers_of_a_launch_are_of_the_size_that_what_is_left_needs() -> None:
+    _, proposals = ten_of_sixteen(batch=100)
+    first, second = (each for each in proposals[:2])
+    assert [(part.offer.type.vcpus, part.count) for part in first.parts] == [(96, 1), (64, 1)]
+    assert [(part.offer.type.vcpus, part.count) for part in second.parts] == [(96, 2)], "if the set gives no worker"
+
+
+def test_where_workers_are_launched_one_by_one_each_launch_is_of_one_type() -> None:
+    problem, proposals = ten_of_sixteen(batch=1)
+    assert proposals == problem.alone([proposal.parts[0].offer for proposal in proposals])
+
+
+def test_a_set_of_smaller_last_workers_that_costs_more_is_not_taken() -> None:
+    problem, _ = ten_of_sixteen()
+    (dear,) = (offer for offer in problem.offers if offer.type.vcpus == 64)
+    dear = replace(dear, buckets=(replace(dear.buckets[0], price_per_hour=1_000.0),))
+    offers = [dear if offer.type.vcpus == 64 else offer for offer in problem.offers if offer.type.vcpus in (64, 96)]
+    first = CPU_CAPACITY(replace(problem, offers=offers, batch=100))[0]
+    assert [(part.offer.type.vcpus, part.count) for part in first.parts] == [(96, 2)]
+
+
 # -- price decides between equals, whatever the strategy ---------------------------------------------------------------
 
 
@@ -125,10 +167,23 @@ def first_choice(*buckets: Bucket, **array: object) -> tuple[str, PriceType]:
     return launch.candidates[0].type.name, launch.candidates[0].buckets[0].key.price_type
 
 
-def test_of_types_that_run_as_many_cores_the_cheapest_is_taken() -> None:
+@pytest.mark.parametrize("batch", (1, 10))
+@pytest.mark.parametrize("strategy", ("cpu-capacity", COST))
+def test_of_types_that_run_as_many_cores_the_cheapest_is_taken(strategy: str, batch: int) -> None:
     dear, cheap = a_bucket(XLARGE, price=0.4), a_bucket(X2LARGE, price=0.1)
-    assert first_choice(dear, cheap)[0] == "m5.2xlarge"
-    assert first_choice(dear, replace(cheap, price_per_hour=0.4))[0] == "m5.xlarge"
+    more = {"strategy": strategy, "scale_up_batch": batch}
+    assert first_choice(dear, cheap, **more)[0] == "m5.2xlarge"
+    assert first_choice(dear, replace(cheap, price_per_hour=0.4), **more)[0] == "m5.xlarge"
+
+
+@pytest.mark.parametrize("batch", (1, 10))
+@pytest.mark.parametrize("strategy", ("cpu-capacity", "naive-cpu-capacity", "default", COST))
+def test_of_types_with_as_many_cores_the_cheapest_is_taken(strategy: str, batch: int) -> None:
+    """`naive-cpu-capacity` is the smallest type that is large enough, so only types of one size are equal to it."""
+    other = replace(XLARGE, name="c5.xlarge", family="c5")
+    for price, chosen in ((0.1, "c5.xlarge"), (0.5, "m5.xlarge")):
+        buckets = a_bucket(XLARGE, price=0.4), a_bucket(other, price=price)
+        assert first_choice(*buckets, strategy=strategy, scale_up_batch=batch, family="m5,c5")[0] == chosen
 
 
 def test_where_a_price_is_unknown_the_smallest_of_equals_is_taken() -> None:

@@ -1,17 +1,81 @@
 """The type of which one worker runs the most unmet cores at once, by exact placement (memory included); of equal ones
 the cheapest, then the smallest.
 
-For a job that may spread over hosts, only slots without room in the supply count.
+For a job that may spread over hosts, only slots without room in the supply count. Of a launch of several workers the
+last ones may be of a smaller type: each is chosen for what those before it leave, as if they were launched one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 
 from autoscaler.core.capacity.offers import LaunchOffer
 from autoscaler.core.placement.needs import Want
 from autoscaler.core.placement.placement import OpenPlacement, as_shares, place
+from autoscaler.core.sizing.problem import ByType, Part, Problem, Proposal
+
+MOST_TYPES = 8
+"""How many types one set has at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuCapacity(ByType):
+    """The strategy of this order."""
+
+    def __call__(self, problem: Problem) -> tuple[Proposal, ...]:
+        return one_by_one(problem, lambda rest: self.order(rest.unmet, rest.placement, rest.offers))
+
+
+def one_by_one(problem: Problem, order_of: Callable[[Problem], Sequence[LaunchOffer]]) -> tuple[Proposal, ...]:
+    """For each offer alone its set, in this order. Before the first of use comes the set that results if the type is
+    chosen anew for the last worker, where that serves as much for fewer cores and no higher price.
+    """
+    alone = problem.alone(order_of(problem))
+    at = next((at for at, each in enumerate(alone) if each.count), None)
+    if at is None or alone[at].count < 2 or alone[at].cap is not None or problem.batch == 1:
+        return alone
+    mixed = _with_smaller_last(problem, alone[at], order_of)
+    return alone if mixed is None else (*alone[:at], mixed, *alone[at:])
+
+
+def _with_smaller_last(
+    problem: Problem, first: Proposal, order_of: Callable[[Problem], Sequence[LaunchOffer]]
+) -> Proposal | None:
+    """The workers of a set but the last one, then what is chosen for the rest, and so on; None: it is no better."""
+    rest = replace(problem, unmet=_so_many(problem.unmet, first.served))
+    counts: dict[int, int] = {}
+    chosen: Proposal | None = first
+    for _ in range(MOST_TYPES):
+        if chosen is None:
+            return None
+        (part,) = chosen.parts
+        at, taken = _position(problem.offers, part.offer), max(part.count - 1, 1)
+        counts[at] = counts.get(at, 0) + taken
+        grown = rest.placement.with_new(part.offer.host, taken)
+        unmet = grown.place(rest.unmet).unmet
+        if not any(unmet):
+            break
+        rest = replace(rest, unmet=_so_many(rest.unmet, unmet), placement=grown)
+        ordered = order_of(rest)
+        chosen = next((each for offer in ordered for each in rest.alone((offer,)) if each.count), None)
+    mixed = problem.fill([Part(problem.offers[at], count) for at, count in counts.items()])
+    served = all(found >= before for found, before in zip(mixed.served, first.served, strict=True))
+    better = _cores(mixed) < _cores(first) and (mixed.price <= first.price or first.price == inf)
+    return mixed if served and better and mixed.cap is None else None
+
+
+def _so_many(wants: Sequence[Want], tasks: Sequence[int]) -> tuple[Want, ...]:
+    return tuple((demand, count) for (demand, _), count in zip(wants, tasks, strict=True))
+
+
+def _position(offers: Sequence[LaunchOffer], offer: LaunchOffer) -> int:
+    return next(at for at, each in enumerate(offers) if each is offer)
+
+
+def _cores(proposal: Proposal) -> int:
+    return sum(part.offer.offer.slots * part.count for part in proposal.parts)
 
 
 def order(unmet: Sequence[Want], supply: OpenPlacement, options: Sequence[LaunchOffer]) -> tuple[LaunchOffer, ...]:

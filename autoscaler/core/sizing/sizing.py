@@ -29,6 +29,7 @@ from autoscaler.core.placement.placement import PLENTY, OpenPlacement
 from autoscaler.core.policy import FITTING, NodeArrayPolicy, Policy
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.instance_types import not_offered
+from autoscaler.core.sizing.cpu_capacity import one_by_one
 from autoscaler.core.sizing.fitting_sizes import fitting_first
 from autoscaler.core.sizing.problem import Part, Problem, Proposal, most_of_offer, name_of, not_preferred
 from autoscaler.core.sizing.strategies import CPU_CAPACITY, preferred, proposals_for, strategy_of
@@ -269,8 +270,11 @@ def _proposed(array: NodeArrayPolicy, problem: Problem, usage: Usage, most: int)
     """What the array's strategy proposes. `most`: how many workers may be launched just now."""
     strategy = strategy_of(array)
     if strategy is CPU_CAPACITY and array.hybrid_size == FITTING:
-        offers = preferred(array, problem)
-        return problem.alone(fitting_first(offers, problem.unmet, problem.placement, usage, most))
+
+        def fitting(rest: Problem) -> Sequence[LaunchOffer]:
+            return fitting_first(preferred(array, rest), rest.unmet, rest.placement, usage, most)
+
+        return one_by_one(problem, fitting)
     return proposals_for(strategy, problem)
 
 

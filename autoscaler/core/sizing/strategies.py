@@ -13,7 +13,7 @@ from autoscaler.core.sizing import cpu_capacity, naive_cpu_capacity
 from autoscaler.core.sizing.cheapest.cheapest import propose
 from autoscaler.core.sizing.problem import ByType, Problem, Proposal, Settled, Strategy, settled
 
-CPU_CAPACITY, NAIVE_CPU_CAPACITY = ByType(cpu_capacity.order), ByType(naive_cpu_capacity.order)
+CPU_CAPACITY, NAIVE_CPU_CAPACITY = cpu_capacity.CpuCapacity(cpu_capacity.order), ByType(naive_cpu_capacity.order)
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
         "cpu-capacity": CPU_CAPACITY,

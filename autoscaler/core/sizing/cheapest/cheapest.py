@@ -20,7 +20,7 @@ from autoscaler.core.placement.kinds import Kind, kind_of
 from autoscaler.core.placement.needs import Need, Want, need_of
 from autoscaler.core.sizing.cheapest.bought import machines_for
 from autoscaler.core.sizing.cheapest.paid import paid_price
-from autoscaler.core.sizing.cpu_capacity import order
+from autoscaler.core.sizing.cpu_capacity import CpuCapacity, order
 from autoscaler.core.sizing.problem import Part, Problem, Proposal, most_of_offer, not_preferred
 
 ROUNDS = 4
@@ -44,7 +44,7 @@ def propose(problem: Problem) -> tuple[Proposal, ...]:
     if problem.run_times:
         found += [each for each in _leaving_soon(problem) if each.count]
     if not found:
-        return problem.alone(order(problem.unmet, problem.placement, problem.offers))
+        return CpuCapacity(order)(problem)
     price = _price_of(problem)
     found.sort(key=lambda each: (sum(tasks for _, tasks in _left(problem, each)), price(each), -each.count))
     best = found[0]
