@@ -15,7 +15,7 @@ from autoscaler.core.packing.packed import filled
 from autoscaler.core.packing.patterns import by_patterns, on_present
 from autoscaler.core.packing.pieces import Filled, Machines, Piece
 from autoscaler.core.packing.program import Pattern, Program
-from autoscaler.core.packing.valued import most_valued
+from autoscaler.core.packing.valued import Valued
 
 PENALTY = 100.0
 
@@ -28,6 +28,11 @@ def test_a_program_costs_as_much_as_by_a_solver(seed: int) -> None:
     prices = [chance.uniform(0.1, 5.0) for _ in range(6)]
     program = Program(counts, limits, [PENALTY] * len(counts))
     patterns: list[Pattern] = []
+    for at in range(len(counts)) if seed % 2 else ():
+        kind = chance.randrange(6)
+        begun = Pattern(kind, {at: chance.randrange(1, 9)}, prices[kind])
+        program.begin_with(begun)
+        patterns += [] if kind in limits else [begun]
     for _ in range(4):
         for _ in range(chance.randrange(1, 15)):
             taken = chance.sample(range(len(counts)), chance.randrange(1, min(4, len(counts)) + 1))
@@ -84,7 +89,7 @@ def test_the_most_valued_content_fits_and_is_near_the_best_one(seed: int) -> Non
         fits = all(amount <= there for amount, there in zip(taken, has, strict=True))
         return sum(value * n for value, n in zip(values, many, strict=True)) if fits else 0.0
 
-    content = most_valued(pieces, fitting, has, values)
+    content = Valued(pieces, fitting, has).most(values)
     found = worth([content.get(at, 0) for at in range(4)])
     best = max(worth(many) for many in product(*(range(piece.count + 1) for piece in pieces)))
     assert 0.7 * best <= found <= best + 1e-9

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from autoscaler.core.packing.pieces import Content, Filled, Machines, Piece, Vector, able_of
+from autoscaler.core.packing.pieces import Content, Filled, Machines, Piece, Vector, able_of, takes_of
 from autoscaler.core.packing.resource_prices import resource_prices
 
 SCARCE = 0.95
@@ -186,26 +186,62 @@ class Balance:
     """Contents are improved by exchanges of one piece for others."""
 
     def __call__(
-        self, pieces: Sequence[Piece], kinds: Sequence[Machines], left: Sequence[int] | None = None
+        self,
+        pieces: Sequence[Piece],
+        kinds: Sequence[Machines],
+        left: Sequence[int] | None = None,
+        able: Sequence[frozenset[int]] | None = None,
     ) -> list[Filled]:
         """Machines filled one after the other, those first whose content uses most of what they are worth. `left`: how
-        many there are of each piece, if not all.
+        many there are of each piece, if not all. `able`: `able_of` them, where that is known.
         """
         filling = Filling(pieces, left)
         found: list[Filled] = []
-        room = {kind: machines.count for kind, machines in enumerate(kinds) if machines.count > 0}
-        able = [able_of(piece, kinds) for piece in pieces]
-        contents: _Contents = {}
+        room = {
+            kind: kinds[kind].count for kind in sorted(range(len(kinds)), key=lambda kind: _rank(kind, kinds[kind]))
+        }
+        room = {kind: count for kind, count in room.items() if count > 0}
+        able = able_of(pieces, kinds) if able is None else able
+        contents = _Contents(filling, kinds, able, self)
         while room and any(filling.left):
-            more = _fill(filling, kinds, room, able, contents, self)
+            more = _fill(filling, kinds, room, able, contents)
             if not more:
                 break
             found += more
         return found
 
 
-_Contents = dict[tuple[int, int | None], Content]
-"""By kind and the piece that must be in it. It stays the same as long as enough pieces are left."""
+class _Contents:
+    """What to put on machines: the same on kinds that have as much and take the same pieces, and as long as enough
+    pieces are left.
+    """
+
+    def __init__(
+        self, filling: Filling, kinds: Sequence[Machines], able: Sequence[frozenset[int]], way: Balance
+    ) -> None:
+        self._filling = filling
+        self.kinds, self.way = kinds, way
+        alike: dict[object, int] = {}
+        self._alike = {
+            kind: alike.setdefault((kinds[kind].has, tuple(taken)), kind)
+            for kind, taken in takes_of(able, kinds).items()
+        }
+        """By kind, the first one that is alike."""
+        self._found: dict[tuple[int, int | None, bool], Content] = {}
+
+    def of(self, kind: int, first: int | None, each_worth: Sequence[float], worth: float) -> Content:
+        """`first`: the piece that must be among it. `worth`: of all that a machine has."""
+        has, price = self.kinds[kind].has, self.kinds[kind].price
+        improved = self.way.exchanges and PROMISING * price <= worth
+        kind = self._alike[kind]
+        key = kind, first, improved
+        content = self._found.get(key)
+        if content is None or (content and not self._filling.has(content)):
+            content = self._filling.content(kind, has, first)
+            if content and improved:
+                content = self._filling.improved(content, kind, has, each_worth, first)
+            self._found[key] = content
+        return content
 
 
 def _fill(
@@ -214,12 +250,10 @@ def _fill(
     room: dict[int, int],
     able: Sequence[frozenset[int]],
     contents: _Contents,
-    way: Balance,
 ) -> list[Filled]:
     """Machines at the resource prices of what is left, until one kind is used up."""
     worths = _worths(filling, kinds, room)
     worth_of = {kind: _worth(kinds[kind].has, worths) for kind in room}
-    limits = {kind: max(kinds[kind].price, worth_of[kind], TINY) for kind in room}
     each_worth = [_worth(piece.size, worths) for piece in filling.pieces]
     there = {at: able[at] & room.keys() for at, left in enumerate(filling.left) if left}
     anchors = sorted(
@@ -228,23 +262,13 @@ def _fill(
     )
     found: list[Filled] = []
     for anchor in anchors:
-        first = anchor if way.constrained_first else None
+        first = anchor if contents.way.constrained_first else None
         tried = [kind for kind in room if first is None or kind in there[anchor]]
         while filling.left[anchor]:
-            values: dict[int, float] = {}
-            for kind in tried:
-                content = contents.get((kind, first))
-                if content is None or (content and not filling.has(content)):
-                    content = filling.content(kind, kinds[kind].has, first)
-                    if content and way.exchanges and PROMISING * kinds[kind].price <= worth_of[kind]:
-                        content = filling.improved(content, kind, kinds[kind].has, each_worth, first)
-                    contents[kind, first] = content
-                if content:
-                    values[kind] = sum(each_worth[at] * many for at, many in content.items()) / limits[kind]
-            best = _best(kinds, values)
-            if best is None:
+            chosen = _best(tried, contents, each_worth, worth_of, first)
+            if chosen is None:
                 break
-            content = contents[best, first]
+            best, content = chosen
             machines = min(filling.most_alike(content), room[best])
             filling.take(content, machines)
             found.append(Filled(best, machines, content))
@@ -255,17 +279,46 @@ def _fill(
     return found
 
 
-def _best(kinds: Sequence[Machines], values: Mapping[int, float]) -> int | None:
-    """The kind whose content is worth most, as a share of the machine; of nearly equal ones scarce ones, and then the
-    smallest.
+def _rank(kind: int, machines: Machines) -> tuple[bool, int, float, int]:
+    """Of nearly equal contents those on scarce machines count first, then those on the smallest."""
+    return not machines.scarce, machines.has[0], machines.price, kind
+
+
+def _best(
+    tried: Sequence[int],
+    contents: _Contents,
+    each_worth: Sequence[float],
+    worth_of: Mapping[int, float],
+    first: int | None,
+) -> tuple[int, Content] | None:
+    """The kind whose content is worth most, as a share of the machine, and this content; of nearly equal ones the first
+    that is tried.
     """
-    most = max(values.values(), default=0.0)
-    near = [kind for kind, value in values.items() if value >= most * (SCARCE if kinds[kind].scarce else NEARLY)]
-    return min(
-        near,
-        key=lambda kind: (not kinds[kind].scarce, kinds[kind].has[0], kinds[kind].price, kind),
-        default=None,
-    )
+    kinds = contents.kinds
+    could = {kind: worth_of[kind] / max(kinds[kind].price, worth_of[kind], TINY) for kind in tried}
+    most_possible = max(could.values(), default=0.0)
+    most = 0.0
+    found: list[tuple[float, int, Content]] = []
+    for kind in tried:
+        nearly = SCARCE if kinds[kind].scarce else NEARLY
+        if could[kind] < most * nearly:
+            continue
+        content = contents.of(kind, first, each_worth, worth_of[kind])
+        if not content:
+            continue
+        worth = sum([each_worth[at] * many for at, many in content.items()])
+        value = worth / max(kinds[kind].price, worth_of[kind], TINY)
+        most = max(most, value)
+        # Those that could be worth more would be nearly equal.
+        if value >= most_possible * nearly and all(
+            other < most * (SCARCE if kinds[before].scarce else NEARLY) for other, before, _ in found
+        ):
+            return kind, content
+        found.append((value, kind, content))
+    for value, kind, content in found:
+        if value >= most * (SCARCE if kinds[kind].scarce else NEARLY):
+            return kind, content
+    return None
 
 
 def _worths(filling: Filling, kinds: Sequence[Machines], room: Mapping[int, int]) -> tuple[float, ...]:

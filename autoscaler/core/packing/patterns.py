@@ -7,14 +7,14 @@ added until there are none (`valued`). Its answer in whole machines is taken, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
 from autoscaler.core.packing.balanced import Balance
-from autoscaler.core.packing.pieces import Filled, Machines, Piece, able_of
+from autoscaler.core.packing.pieces import Filled, Machines, Piece, able_of, takes_of
 from autoscaler.core.packing.program import Pattern, Program
 from autoscaler.core.packing.resource_prices import resource_prices
-from autoscaler.core.packing.valued import most_valued
+from autoscaler.core.packing.valued import Valued
 from autoscaler.core.readable.remembered import LastValue
 
 ROUNDS = 12
@@ -23,7 +23,7 @@ REST = 2
 """How often what fills the rest is added to the patterns."""
 PLENTY = 1_000_000
 """Of a kind that is not limited."""
-LEAST_GAIN = 1e-4
+LEAST_GAIN = 1e-3
 """Patterns that gain less, as a share of the price of their machine, are not added."""
 MOST_ROWS, MOST_KINDS = 128, 64
 """With more pieces and limited kinds together, or more kinds that differ, the program would take too long."""
@@ -40,10 +40,14 @@ PENALTY = 200.0
 SMALLEST = 0.01
 PROMISING = 0.97
 """Kinds whose best content was worth less, as a share of their price, are asked again only after all others."""
+HOPELESS = 0.9
+"""Contents that are worth less, as a share of what their machine costs, are not improved."""
 _BALANCED = Balance(), Balance(constrained_first=False)
 """Ways whose contents are the first patterns, and that fill what whole machines leave."""
 
 
+_Able = Sequence[frozenset[int]]
+"""Parallel to the pieces, the kinds that hold it."""
 _LAST = LastValue[list[Filled]]()
 """Placement fills the machines of a set as the strategy did that chose it."""
 
@@ -80,7 +84,7 @@ def on_present(pieces: Sequence[Piece], kinds: Sequence[Machines]) -> list[Fille
         found = _cheapest(pieces, _as_bought(pieces, kinds, counts))
         if all(many <= count for many, count in zip(_counts(found, kinds), counts, strict=True)):
             return found
-    return _chosen(pieces, [replace(machines, scarce=True) for machines in kinds], paid=True)
+    return _chosen(pieces, [replace(machines, scarce=True) for machines in kinds], able_of(pieces, kinds), paid=True)
 
 
 def _counts(found: Sequence[Filled], kinds: Sequence[Machines], least: float = 0.0) -> list[int]:
@@ -131,37 +135,43 @@ def _cheapest(pieces: Sequence[Piece], kinds: Sequence[Machines]) -> list[Filled
     order of pieces and kinds has no effect.
     """
     of_pieces = sorted(range(len(pieces)), key=lambda at: (pieces[at].size, pieces[at].tasks, pieces[at].at))[::-1]
-    limited = _limited(pieces, kinds)
-    of_kinds = sorted(_used(pieces, kinds), key=lambda kind: (kinds[kind].has, kinds[kind].price, limited.get(kind, 0)))
+    able = able_of(pieces, kinds)
+    limited = _limited(pieces, kinds, able)
+    of_kinds = sorted(_used(kinds, able), key=lambda kind: (kinds[kind].has, kinds[kind].price, limited.get(kind, 0)))
     number = {kind: at for at, kind in enumerate(of_kinds)}
     sorted_pieces = tuple(
-        replace(pieces[at], at=place, kinds=frozenset(number[kind] for kind in pieces[at].kinds if kind in number))
+        replace(pieces[at], at=place, kinds=frozenset([number[kind] for kind in able[at] if kind in number]))
         for place, at in enumerate(of_pieces)
     )
     sorted_kinds = tuple(
         Machines(limited.get(kind, PLENTY), kinds[kind].has, kinds[kind].price, kind in limited) for kind in of_kinds
     )
-    found = _LAST.value_of((sorted_pieces, sorted_kinds), lambda: _chosen(sorted_pieces, sorted_kinds))
+    found = _LAST.value_of(
+        (sorted_pieces, sorted_kinds),
+        lambda: _chosen(sorted_pieces, sorted_kinds, [piece.kinds for piece in sorted_pieces]),
+    )
     return [
         Filled(of_kinds[each.kind], each.machines, {of_pieces[at]: many for at, many in each.content.items()})
         for each in found
     ]
 
 
-def _chosen(pieces: Sequence[Piece], kinds: Sequence[Machines], *, paid: bool = False) -> list[Filled]:
+def _chosen(pieces: Sequence[Piece], kinds: Sequence[Machines], able: _Able, *, paid: bool = False) -> list[Filled]:
     """`paid`: the first answer that leaves nothing out is good enough."""
-    if not _used(pieces, kinds):
+    if not _used(kinds, able):
         return []
     whole = _Rounded(pieces, kinds)
-    balanced = [way(pieces, kinds) for way in _BALANCED[: 1 if paid else 2]]
+    balanced = [way(pieces, kinds, None, able) for way in _BALANCED[: 1 if paid else 2]]
     best = min(balanced, key=whole.rank)
-    limits, prices = _limited(pieces, kinds), _Pricing(pieces, kinds)
+    limits, prices = _limited(pieces, kinds, able), _Pricing(pieces, kinds, able)
     if len(pieces) + len(limits) > MOST_ROWS or len(prices.alike) > MOST_KINDS:
         return best
     if paid and (whole.rank(best)[0] == 0 or not _could_hold_all(pieces, kinds)):
         return best
     program = Program([piece.count for piece in pieces], limits, list(_penalties(pieces, kinds)))
-    for pattern in _first_patterns(pieces, kinds, balanced):
+    for pattern in _alone(pieces, kinds, able, limits):
+        program.begin_with(pattern)
+    for pattern in _first_patterns(pieces, kinds, able, balanced):
         program.add(pattern)
     if paid:
         slot = max((machines.price / machines.has[0] for machines in kinds if machines.has[0]), default=0.0) or 1.0
@@ -170,14 +180,14 @@ def _chosen(pieces: Sequence[Piece], kinds: Sequence[Machines], *, paid: bool = 
     program.solve()
     for _ in range(ROUNDS):
         if paid and program.complete:
-            found = next(_in_whole_machines(program, pieces, kinds))
+            found = next(_in_whole_machines(program, pieces, kinds, able))
             if whole.rank(found)[0] == 0:
                 return found
         if not sum([program.add(pattern) for pattern in prices.gaining(program)]):
             break
         program.solve()
     for _ in range(REST):
-        found = min(_in_whole_machines(program, pieces, kinds), key=whole.rank)
+        found = min(_in_whole_machines(program, pieces, kinds, able), key=whole.rank)
         if whole.rank(found) >= whole.rank(best):
             break
         best = found
@@ -202,21 +212,21 @@ def _needed(pieces: Sequence[Piece]) -> list[int]:
     return [sum(piece.size[number] * piece.count for piece in pieces) for number in range(width)]
 
 
-def _limited(pieces: Sequence[Piece], kinds: Sequence[Machines]) -> dict[int, int]:
+def _limited(pieces: Sequence[Piece], kinds: Sequence[Machines], able: _Able) -> dict[int, int]:
     """The kinds of which there may be too few, with their number: they hold less than twice all that is needed."""
     needed = _needed(pieces)
     return {
         kind: kinds[kind].count
-        for kind in _used(pieces, kinds)
+        for kind in _used(kinds, able)
         if kinds[kind].scarce
         or any(kinds[kind].count * has < 2 * amount for amount, has in zip(needed, kinds[kind].has, strict=True) if has)
     }
 
 
-def _used(pieces: Sequence[Piece], kinds: Sequence[Machines]) -> list[int]:
+def _used(kinds: Sequence[Machines], able: _Able) -> list[int]:
     """The kinds that take some piece."""
-    able = frozenset().union(*(able_of(piece, kinds) for piece in pieces))
-    return [kind for kind, machines in enumerate(kinds) if machines.count > 0 and kind in able]
+    of_use = frozenset[int]().union(*able)
+    return [kind for kind, machines in enumerate(kinds) if machines.count > 0 and kind in of_use]
 
 
 def _penalties(pieces: Sequence[Piece], kinds: Sequence[Machines]) -> Iterator[float]:
@@ -227,15 +237,22 @@ def _penalties(pieces: Sequence[Piece], kinds: Sequence[Machines]) -> Iterator[f
         yield PENALTY * most * max(share, SMALLEST)
 
 
-def _first_patterns(
-    pieces: Sequence[Piece], kinds: Sequence[Machines], balanced: Sequence[Sequence[Filled]]
+def _alone(
+    pieces: Sequence[Piece], kinds: Sequence[Machines], able: _Able, without: Container[int] = ()
 ) -> Iterator[Pattern]:
-    """For each piece alone that with the cheapest kind, and what machines hold that are filled in balance."""
-    for at, piece in enumerate(pieces):
-        alone = [(kind, _most(piece, kinds[kind])) for kind in able_of(piece, kinds) if kinds[kind].count > 0]
+    """For each piece alone that with the cheapest kind."""
+    for at, (piece, mine) in enumerate(zip(pieces, able, strict=True)):
+        alone = [(kind, _most(piece, kinds[kind])) for kind in mine if kinds[kind].count > 0 and kind not in without]
         if alone:
             kind, many = min(alone, key=lambda each: (kinds[each[0]].price / each[1], each))
             yield Pattern(kind, {at: many}, kinds[kind].price)
+
+
+def _first_patterns(
+    pieces: Sequence[Piece], kinds: Sequence[Machines], able: _Able, balanced: Sequence[Sequence[Filled]]
+) -> Iterator[Pattern]:
+    """For each piece alone that with the cheapest kind, and what machines hold that are filled in balance."""
+    yield from _alone(pieces, kinds, able)
     for found in balanced:
         for each in found:
             yield Pattern(each.kind, each.content, kinds[each.kind].price)
@@ -248,19 +265,17 @@ def _most(piece: Piece, machines: Machines) -> int:
 class _Pricing:
     """Finds the contents that are worth more than their machine at the values of a program."""
 
-    def __init__(self, pieces: Sequence[Piece], kinds: Sequence[Machines]) -> None:
-        self._pieces, self._kinds = pieces, kinds
-        takes: dict[int, list[int]] = {kind: [] for kind, machines in enumerate(kinds) if machines.count > 0}
-        for at, piece in enumerate(pieces):
-            for kind in able_of(piece, kinds):
-                if kind in takes:
-                    takes[kind].append(at)
-        found: dict[object, tuple[list[int], list[int]]] = {}
-        for kind, fitting in takes.items():
+    def __init__(self, pieces: Sequence[Piece], kinds: Sequence[Machines], able: _Able) -> None:
+        self._kinds = kinds
+        found: dict[object, tuple[list[int], Valued]] = {}
+        for kind, fitting in takes_of(able, kinds).items():
             if fitting:
-                found.setdefault((kinds[kind].has, tuple(fitting)), ([], fitting))[0].append(kind)
+                key = kinds[kind].has, tuple(fitting)
+                if key not in found:
+                    found[key] = [], Valued(pieces, fitting, kinds[kind].has)
+                found[key][0].append(kind)
         self.alike = list(found.values())
-        """Kinds that have as much and take the same pieces, and these pieces."""
+        """Kinds that have as much and take the same pieces, and what finds their contents."""
         self._unpromising: set[int] = set()
 
     def gaining(self, program: Program) -> list[Pattern]:
@@ -273,9 +288,10 @@ class _Pricing:
         return found
 
     def _gaining(self, number: int, program: Program) -> Iterator[Pattern]:
-        kinds, fitting = self.alike[number]
+        kinds, valued = self.alike[number]
         values = program.values
-        content = most_valued(self._pieces, fitting, self._kinds[kinds[0]].has, values)
+        least = min([self._kinds[kind].price + program.rent(kind) for kind in kinds])
+        content = valued.most(values, HOPELESS * least)
         worth = sum([values[at] * many for at, many in content.items()])
         self._unpromising.add(number)
         for kind in kinds:
@@ -287,7 +303,9 @@ class _Pricing:
                 yield Pattern(kind, content, price)
 
 
-def _in_whole_machines(program: Program, pieces: Sequence[Piece], kinds: Sequence[Machines]) -> Iterator[list[Filled]]:
+def _in_whole_machines(
+    program: Program, pieces: Sequence[Piece], kinds: Sequence[Machines], able: _Able
+) -> Iterator[list[Filled]]:
     """The answer of a program in whole machines, rounded in several ways."""
     answer = sorted(program.answer(), key=lambda each: -(each[0] % 1.0))
     for least in ROUND_UP:
@@ -297,7 +315,7 @@ def _in_whole_machines(program: Program, pieces: Sequence[Piece], kinds: Sequenc
         for amount, pattern in answer:
             if amount + 1e-6 - int(amount + 1e-6) >= least:
                 rounded.take(pattern, 1)
-        yield [*rounded.found, *_BALANCED[0](pieces, rounded.kinds, rounded.left)]
+        yield [*rounded.found, *_BALANCED[0](pieces, rounded.kinds, rounded.left, able)]
 
 
 class _Rounded:

@@ -59,8 +59,31 @@ class Filled:
     content: Content
 
 
-def able_of(piece: Piece, kinds: Sequence[Machines]) -> frozenset[int]:
-    """The kinds of which a machine holds the piece."""
-    return frozenset(
-        kind for kind in piece.kinds if all(size <= has for size, has in zip(piece.size, kinds[kind].has, strict=True))
-    )
+def able_of(pieces: Sequence[Piece], kinds: Sequence[Machines]) -> list[frozenset[int]]:
+    """For each piece, the kinds of which a machine holds it."""
+    with_as_much: dict[Vector, list[int]] = {}
+    for kind, machines in enumerate(kinds):
+        with_as_much.setdefault(machines.has, []).append(kind)
+    large: dict[Vector, frozenset[int]] = {}
+    found = []
+    for piece in pieces:
+        if piece.size not in large:
+            large[piece.size] = frozenset(
+                [kind for has, alike in with_as_much.items() if _holds(has, piece.size) for kind in alike]
+            )
+        found.append(piece.kinds & large[piece.size])
+    return found
+
+
+def _holds(has: Vector, size: Vector) -> bool:
+    return all(each <= amount for amount, each in zip(has, size, strict=True))
+
+
+def takes_of(able: Sequence[frozenset[int]], kinds: Sequence[Machines]) -> dict[int, list[int]]:
+    """By each kind of which there are machines, the pieces that one of them holds. `able`: parallel to the pieces."""
+    found: dict[int, list[int]] = {kind: [] for kind, machines in enumerate(kinds) if machines.count > 0}
+    for at, each in enumerate(able):
+        for kind in each:
+            if kind in found:
+                found[kind].append(at)
+    return found

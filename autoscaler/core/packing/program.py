@@ -106,6 +106,15 @@ class Program:
         self._patterns.append(pattern)
         return True
 
+    def begin_with(self, pattern: Pattern) -> None:
+        """Cover a piece by a pattern of it alone, of a kind that is not limited, before the first solution."""
+        ((piece, many),) = pattern.content.items()
+        if pattern.kind in self._row_of or not self.add(pattern):
+            return
+        self._basis[piece] = len(self._patterns) - 1
+        self._prices[piece], self._amounts[piece] = pattern.price, self._amounts[piece] / many
+        self._inverse[piece][piece], self._values[piece] = 1.0 / many, pattern.price / many
+
     def solve(self) -> None:
         for _ in range(MOST_STEPS):
             gaining = sorted(self._gaining(), key=lambda each: -each[0])[:CANDIDATES]

@@ -12,26 +12,36 @@ OTHERS = 0.05
 """How much the other resources count where pieces are ordered by one of them."""
 
 
-def most_valued(pieces: Sequence[Piece], fitting: Sequence[int], has: Vector, values: Sequence[float]) -> Content:
-    """The pieces are taken in the order of their value for what they need: of each resource, and of all together. The
-    best of these contents is improved by exchanges of one piece for others. `fitting`: pieces that the machine takes.
-    """
-    best: tuple[float, dict[int, int], list[int]] = 0.0, {}, list(has)
-    tried: set[tuple[int, ...]] = set()
-    for weights in _weights(has):
-        each = {
-            at: values[at] / sum([size * weight for size, weight in zip(pieces[at].size, weights, strict=True)])
-            for at in fitting
-        }
-        order = tuple(sorted(fitting, key=lambda at: -each[at]))
-        if order not in tried:
-            tried.add(order)
-            content, there = _taken(pieces, order, has)
-            worth = sum([values[at] * many for at, many in content.items()])
-            if worth > best[0]:
-                best = worth, content, there
-    worth, content, there = best
-    return _exchanged(pieces, fitting, content, there, values, worth)
+class Valued:
+    """Contents of one machine. `fitting`: pieces that it takes."""
+
+    def __init__(self, pieces: Sequence[Piece], fitting: Sequence[int], has: Vector) -> None:
+        self._pieces, self._fitting, self._has = pieces, fitting, has
+        self._needs = [
+            [sum([size * weight for size, weight in zip(pieces[at].size, weights, strict=True)]) for at in fitting]
+            for weights in _weights(has)
+        ]
+        """Parallel to the pieces, what one needs: of each resource, and of all together."""
+
+    def most(self, values: Sequence[float], least: float = 0.0) -> Content:
+        """The pieces are taken in the order of their value for what they need. The best of these contents is improved
+        by exchanges of one piece for others. `least`: if it is worth less, it need not be improved.
+        """
+        pieces, fitting, has = self._pieces, self._fitting, self._has
+        best: tuple[float, dict[int, int], list[int]] = 0.0, {}, list(has)
+        tried: set[tuple[int, ...]] = set()
+        mine = [values[at] for at in fitting]
+        for needs in self._needs:
+            each = [value / need for value, need in zip(mine, needs, strict=True)]
+            order = tuple([fitting[at] for at in sorted(range(len(each)), key=each.__getitem__, reverse=True)])
+            if order not in tried:
+                tried.add(order)
+                content, there = _taken(pieces, order, has)
+                worth = sum([values[at] * many for at, many in content.items()])
+                if worth > best[0]:
+                    best = worth, content, there
+        worth, content, there = best
+        return content if worth < least else _exchanged(pieces, fitting, content, there, values, worth)
 
 
 def _weights(has: Vector) -> Iterator[list[float]]:
@@ -85,7 +95,10 @@ def _exchanged(
                 # Most are left alone here already, which takes half of the time.
                 if not many or value * many - lost <= most or at == out:
                     continue
-                many = _room(size, free, min(many, limit - content.get(at, 0)))
+                many = min(many, limit - content.get(at, 0))
+                for each, amount in zip(size, free, strict=True):
+                    if each and amount < each * many:
+                        many = amount // each
                 if value * many - lost > most and many > 0:
                     most, change = value * many - lost, (out, at, many)
         if change is None:
