@@ -18,7 +18,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType, cloud_by_name
+from autoscaler.core.capacity.cloud_names import cloud_by_name
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType
 from autoscaler.errors import SettingsError, suggestion
 from autoscaler.outside_files import read_text, read_toml
 

@@ -124,6 +124,9 @@ class NodeArrayPolicy:
     """Name of the complex that carries a worker's cores as a consumable."""
     exclusive_complex: str | None = None
     idle_timeout: float = 30.0
+    billing_step: float = 1.0
+    billing_minimum: float = 60.0
+    """A worker's time is billed in such steps, and for so long at least."""
     boot_timeout: float = 900.0
     """From order to the first load report."""
     keep_alive: tuple[str, ...] = ()

@@ -260,6 +260,13 @@ class QueueSettings(Section):
         "The autoscaler removes a worker that has been idle for this long, unless a waiting job could use it.",
         unit="s",
     )
+    billing_step: Positive = setting(
+        "CP_CAP_AUTOSCALE_BILLING_STEP",
+        1.0,
+        "Steps in which a worker's time is billed. With 600 s or more, idle workers leave in the last sixth of a step.",
+        unit="s",
+    )
+    billing_minimum: Seconds = setting("CP_CAP_AUTOSCALE_BILLING_MINIMUM", 60.0, "Least time that is billed.", unit="s")
     health_check: Annotated[str, AfterValidator(_command)] | None = setting(
         "CP_CAP_AUTOSCALE_HEALTH_CHECK",
         None,

@@ -26,6 +26,14 @@ def test_the_next_pass_is_due_when_the_idle_timeout_of_a_worker_ends() -> None:
     assert plan(a_snapshot(a_worker(idle=5), idle_timeout=30.0)).due == NOW + 25
 
 
+@pytest.mark.parametrize(
+    ("minutes", "idle", "in_s"), ((20, 99, 1_800), (20, 5, 1_800), (55, 5, 25), (59.5, 99, 30 + 3_000))
+)
+def test_the_next_pass_is_due_when_what_is_paid_for_a_worker_ends_soon(minutes: float, idle: float, in_s: int) -> None:
+    worker = a_worker(idle=idle, age=60.0 * minutes)
+    assert plan(a_snapshot(worker, idle_timeout=30.0, billing_step=3600.0)).due == pytest.approx(NOW + in_s)
+
+
 def test_nothing_is_due_without_pending_jobs_and_workers() -> None:
     assert plan(a_snapshot()).due is None
 

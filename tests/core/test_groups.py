@@ -681,6 +681,13 @@ def test_a_group_with_one_worker_not_idle_long_enough_stays_as_a_whole() -> None
     assert verdict_and_code(decided, "w1") == ("keep", Code.IDLE_NOT_LONG_ENOUGH)
 
 
+def test_a_group_stays_as_long_as_one_of_its_workers_is_paid_for() -> None:
+    members = a_member("w1", idle=60, age=55 * 60.0), a_member("w2", idle=60, age=20 * 60.0)
+    hourly = plan(in_groups(*members, billing_step=3600.0))
+    assert verdict_and_code(hourly, "w1") == verdict_and_code(hourly, "w2") == ("keep", Code.PAID_FOR)
+    assert verdict_and_code(plan(in_groups(*members)), "w1")[0] == "disable"
+
+
 def test_a_requested_group_stays() -> None:
     decided = plan(in_groups(a_member("w1", idle=60), a_member("w2", idle=60), requests=requests_for(1)))
 

@@ -76,3 +76,21 @@ def test_of_more_tasks_the_last_one_is_likely_to_take_longer() -> None:
     assert likely_last([one] * 4) == pytest.approx(100.0 * 10**0.75)
     assert likely_last([one, RunTime(5_000.0, 5_000.0, 5_000.0)]) == 5_000.0
     assert likely_last([one] * 500) == pytest.approx(1_000.0)
+
+
+@pytest.mark.parametrize(
+    ("step", "minimum", "bought"),
+    (
+        pytest.param(1.0, 60.0, {"m5.2xlarge": 4}, id="by the second"),
+        pytest.param(3_600.0, 60.0, {"m5.8xlarge": 1}, id="by the hour: one hour costs less than four"),
+        pytest.param(1.0, 3_600.0, {"m5.8xlarge": 1}, id="an hour at least"),
+    ),
+)
+def test_what_is_billed_counts(step: float, minimum: float, bought: dict[str, int]) -> None:
+    """Three jobs of a minute and one of ten: one machine of $1.45 for all, or one of $0.40 for each."""
+    short, longer = (RunTime(seconds, seconds, seconds) for seconds in (60.0, 600.0))
+    snapshot = cell(short, short, short, longer, buckets=(a_bucket(X2LARGE, price=0.40), a_bucket(X8LARGE, price=1.45)))
+    (array,) = snapshot.policy.node_arrays
+    array = replace(array, billing_step=step, billing_minimum=minimum)
+    billed = replace(snapshot, policy=replace(snapshot.policy, node_arrays=(array,)))
+    assert cheapest_set(plan(billed)) == bought

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.model.memory import Disabling, Memory
+from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
@@ -22,6 +23,7 @@ from tests.core.building import (
     jobs,
     verdict_and_code,
 )
+from tests.core.test_auto_stop import asked_by
 
 STAYS = Limits(max_workers=10, min_workers=1)
 
@@ -38,6 +40,30 @@ def test_the_disabling_of_an_idle_worker_is_remembered_as_ours() -> None:
 
 def test_a_worker_not_idle_long_enough_stays() -> None:
     assert verdict_and_code(plan(a_snapshot(a_worker(idle=29.9))), "w1") == ("keep", Code.IDLE_NOT_LONG_ENOUGH)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "step", "verdict"),
+    (
+        pytest.param(20, 3600.0, ("keep", Code.PAID_FOR), id="its hour is paid"),
+        pytest.param(49.9, 3600.0, ("keep", Code.PAID_FOR), id="its end is not near"),
+        pytest.param(50, 3600.0, ("disable", Code.IDLE), id="ten minutes before"),
+        pytest.param(58.9, 3600.0, ("disable", Code.IDLE), id="its end just comes in time"),
+        pytest.param(59.5, 3600.0, ("keep", Code.PAID_FOR), id="the next hour will be paid in any case"),
+        pytest.param(60 + 55, 3600.0, ("disable", Code.IDLE), id="the second hour ends"),
+        pytest.param(20, 60.0, ("disable", Code.IDLE), id="minutes are not worth waiting for"),
+    ),
+)
+def test_an_idle_worker_stays_as_long_as_it_is_paid_for(minutes: float, step: float, verdict: tuple[str, Code]) -> None:
+    made = plan(a_snapshot(a_worker(idle=99, age=60.0 * minutes), billing_step=step))
+    assert verdict_and_code(made, "w1") == verdict
+
+
+def test_a_worker_that_asks_to_stop_or_is_drained_does_not_stay_for_what_is_paid() -> None:
+    snapshot = a_snapshot(a_worker(idle=99, age=1_200.0), Overrides(drain=frozenset({"w1"})), billing_step=3600.0)
+    assert verdict_and_code(plan(snapshot), "w1") == ("disable", Code.DRAINED_BY_COMMAND)
+    asked = asked_by("w1", things=(a_worker(idle=99, age=1_200.0),), billing_step=3600.0)
+    assert verdict_and_code(plan(asked), "w1") == ("disable", Code.ASKED_TO_STOP)
 
 
 def test_idle_time_begins_with_the_first_empty_observation() -> None:

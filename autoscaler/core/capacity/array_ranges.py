@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from autoscaler.core.capacity.cloud_names import cloud_by_name
 from autoscaler.core.limits.limits import most_ever
 from autoscaler.core.model.cluster import Complex
-from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, cloud_by_name
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import host_values_of

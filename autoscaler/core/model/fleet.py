@@ -271,12 +271,3 @@ class Fleet:
     """Interruption notices that hold now; empty for a provider that gives none."""
     refused_ends: tuple[RefusedEnd, ...] = ()
     """For workers whose end was refused when it was last requested."""
-
-
-def cloud_by_name(instance_type: str) -> str:
-    """The cloud of an instance type by the form of its name: aws, azure or gcp; '' if it has none of theirs."""
-    if "." in instance_type:
-        return "aws"
-    if "_" in instance_type:
-        return "azure"
-    return "gcp" if "-" in instance_type else ""

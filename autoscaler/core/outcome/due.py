@@ -13,6 +13,8 @@ from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.policy import Policy
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.workers.idle import paid_until
+from autoscaler.core.workers.worker_state import WorkerState
 
 
 def nothing_to_scale(snapshot: Snapshot, plan: Plan) -> bool:
@@ -64,7 +66,8 @@ def _expiries(demands: Sequence[CategoryDemand], policy: Policy) -> Iterator[flo
 
 def _ends_of_waiting(facts: Facts, memory: Memory) -> Iterator[float]:
     by_name = {array.name: array for array in facts.policy.node_arrays}
-    arrays = {worker.worker.id: by_name.get(worker.worker.node_array) for worker in facts.observed.workers}
+    workers = {worker.worker.id: worker for worker in facts.observed.workers}
+    arrays = {worker_id: by_name.get(worker.worker.node_array) for worker_id, worker in workers.items()}
     alarmed = any(note.alarm_since is not None for note in memory.workers.values())
     for worker_id, note in memory.workers.items():
         array = arrays.get(worker_id)
@@ -73,9 +76,15 @@ def _ends_of_waiting(facts: Facts, memory: Memory) -> Iterator[float]:
         if note.alarm_since is not None and array is not None:
             yield note.alarm_since + array.boot_timeout
         elif note.idle_since is not None and array is not None:
-            yield note.idle_since + array.idle_timeout
+            yield _may_leave(workers[worker_id], note.idle_since + array.idle_timeout, facts.pass_context.now)
         if note.empty_since is not None:
             yield note.empty_since + facts.pass_context.schedule_interval
+
+
+def _may_leave(worker: WorkerState, idle_enough: float, now: float) -> float:
+    """When a worker may leave that is idle for long enough from a moment on."""
+    paid = paid_until(worker, max(idle_enough, now))
+    return idle_enough if paid is None else paid
 
 
 def _enrolments(notes: Mapping[str, WorkerNote]) -> Iterator[float]:

@@ -13,7 +13,7 @@ from autoscaler.core.capacity.placement_groups import Group, GroupKind
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import Policy
 from autoscaler.core.workers.group_verdict import GroupVerdict
-from autoscaler.core.workers.idle import could_leave, idle_for
+from autoscaler.core.workers.idle import could_leave, idle_for, paid_until
 from autoscaler.core.workers.step import PassContext
 
 
@@ -122,6 +122,9 @@ def _why_kept(
     others = tuple(worker.name for worker in group.serving if not could_leave(worker, pass_context))
     if others and _stop_requested(group, pass_context):
         return because(Code.GROUP_STAYS, group=group.id, others=others)
+    paid = max((paid_until(worker, pass_context.now) or 0.0 for worker in group.serving), default=0.0)
+    if paid and not _stop_requested(group, pass_context):
+        return because(Code.PAID_FOR, until_at=paid)
     if others or not group.serving:
         idle = min((idle_for(worker, pass_context.now) or 0.0 for worker in group.serving), default=0.0)
         return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle, limit_s=group.array.idle_timeout)

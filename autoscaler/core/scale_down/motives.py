@@ -15,7 +15,7 @@ from autoscaler.core.scale_down.floors import Floor
 from autoscaler.core.scale_down.quarantine import Suspect
 from autoscaler.core.workers.drain import busy_reason
 from autoscaler.core.workers.group_verdict import GroupVerdict
-from autoscaler.core.workers.idle import idle_for
+from autoscaler.core.workers.idle import idle_for, paid_until
 from autoscaler.core.workers.phases import Condition
 from autoscaler.core.workers.step import PassContext
 from autoscaler.core.workers.worker_state import WorkerState
@@ -179,6 +179,12 @@ def not_idle_long_enough(serving: ServingWorker) -> Reason | None:
     return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle or 0.0, limit_s=limit)
 
 
+def paid_for(serving: ServingWorker) -> Reason | None:
+    """Its time is billed in steps, and the end of this one is not near."""
+    until = None if serving.stop_requested else paid_until(serving.worker, serving.pass_context.now)
+    return None if until is None else because(Code.PAID_FOR, until_at=until)
+
+
 def queue_not_empty(serving: ServingWorker) -> Reason | None:
     """With `scale_down_timeout`, no worker leaves before the queues have been empty for that long."""
     return None if serving.stop_requested else serving.queue_not_empty
@@ -228,7 +234,9 @@ MOTIVES: tuple[Motive, ...] = (
     # All others: the most expensive first, of equal price the longest idle (`removal_order`).
     Motive(
         "IdleTooLong", "It has been idle for `idle_timeout`.", idle, (Code.IDLE,), Disabling.IDLE,
-        (*_STAYS, kept_for_group, not_idle_long_enough, needed, queue_not_empty, floor_reached, batch_full),
+        (
+            *_STAYS, kept_for_group, not_idle_long_enough, needed, queue_not_empty, floor_reached, paid_for, batch_full,
+        ),
     ),
 )  # fmt: skip
 """Why workers in service leave, in order. The first motive that applies without a keeper disables the worker. If none

@@ -112,6 +112,9 @@ class Problem:
     """
     boot: float = 0.0
     """How long a worker is paid before it can run a job, seconds."""
+    billing_step: float = 1.0
+    billing_minimum: float = 60.0
+    """Its time is billed in such steps, and for so long at least, seconds."""
 
     def alone(self, offers: Sequence[LaunchOffer]) -> tuple[Proposal, ...]:
         """For each of these offers, in their order: as many workers of it alone as demand uses, within limits. One of

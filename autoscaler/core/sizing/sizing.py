@@ -222,6 +222,8 @@ def size_launch(
         tuple(want.oldest for want in shortfall.wanted),
         launch_context.run_times_of(shortfall) if array.compares_paid else (),
         launch_context.boots.get(array.name, 0.0),
+        array.billing_step,
+        array.billing_minimum,
     )
     sized: Sequence[Proposal]
     owner = launch_context.main_owner_of(shortfall.wanted, shortfall.unmet)

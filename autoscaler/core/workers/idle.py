@@ -8,11 +8,32 @@ from autoscaler.core.workers.phases import Condition
 from autoscaler.core.workers.step import PassContext
 from autoscaler.core.workers.worker_state import WorkerState
 
+COARSE = 600.0
+"""Seconds: where a worker's time is billed in smaller steps, their end is not waited for."""
+LEAVING = 6
+"""Idle workers leave in the last one of so many parts of a step: time enough, where few leave at once."""
+TOO_LATE = 60.0
+"""Seconds before the end of a step in which none begins to leave: the next step would begin before it is terminated."""
+
 
 def idle_for(worker: WorkerState, now: float) -> float | None:
     """Seconds since it was last seen busy; None while it is not in service and empty."""
     since = worker.since(Condition.IDLE)
     return None if since is None else now - since
+
+
+def paid_until(worker: WorkerState, now: float) -> float | None:
+    """Where its time is billed in coarse steps: from when on an idle worker may leave, as it is paid until then anyway;
+    None: it may leave now.
+    """
+    step = 0.0 if worker.array is None else worker.array.billing_step
+    if step < COARSE:
+        return None
+    used = (now - worker.made_at) % step
+    if step - step / LEAVING <= used <= step - TOO_LATE:
+        return None
+    begins = now - used + step - step / LEAVING
+    return begins if begins > now else begins + step
 
 
 def could_leave(worker: WorkerState, pass_context: PassContext) -> bool:
@@ -21,7 +42,9 @@ def could_leave(worker: WorkerState, pass_context: PassContext) -> bool:
         return False
     idle = idle_for(worker, pass_context.now)
     requested = pass_context.winding_down is not None or worker.worker.id in pass_context.stop_requests
-    long_enough = idle is not None and (idle >= worker.array.idle_timeout or requested)
+    long_enough = idle is not None and (
+        requested or (idle >= worker.array.idle_timeout and paid_until(worker, pass_context.now) is None)
+    )
     return long_enough or worker.advised
 
 

@@ -43,6 +43,12 @@ ROWS = {
         remedy="Sooner: lower `CP_CAP_AUTOSCALE_IDLE_TIMEOUT`, or `sge-autoscaler drain HOST`.",
         listed="keeping",
     ),
+    Code.PAID_FOR: ReasonRow(
+        "it is paid for, so it may leave at {until_at}",
+        short="paid for",
+        remedy="`CP_CAP_AUTOSCALE_BILLING_STEP`, or `sge-autoscaler drain HOST`.",
+        listed="keeping",
+    ),
     Code.QUEUE_NOT_EMPTY: ReasonRow(
         "the autoscaled queues have not been empty for {limit_s}",
         short="queues not empty",

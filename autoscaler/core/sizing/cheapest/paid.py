@@ -7,13 +7,12 @@ in that order. A worker is paid from its order to the end of its last job.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 from autoscaler.core.estimates.estimates import RunTime, likely_last
 from autoscaler.core.sizing.problem import Problem, Proposal, name_of
 
 HOUR = 3600.0
-LEAST_BILLED = 60.0
-"""Seconds that clouds bill at least, where they bill by the second."""
 REUSED = 0.75
 """What share of the slots of a task that ends is used by later jobs, until the worker's last task ends. Slots that no
 task had are used by none.
@@ -38,7 +37,11 @@ def paid_price(problem: Problem, proposal: Proposal) -> float:
 
 
 def _seconds(problem: Problem, slots: int, tasks: Sequence[tuple[int, RunTime]]) -> float:
-    """For which a worker is paid: until its last task ends, less what others get of the slots of earlier ones."""
+    """For which a worker is paid: until its last task ends, less what others get of the slots of earlier ones. Of the
+    last step of billing, later jobs use as much as of slots that become free.
+    """
     last = likely_last([time for _, time in tasks])
     freed = sum(each * max(last - time.mean, 0.0) for each, time in tasks)
-    return max(problem.boot + last - REUSED * freed / max(slots, 1), LEAST_BILLED)
+    used = max(problem.boot + last - REUSED * freed / max(slots, 1), problem.billing_minimum)
+    billed = ceil(used / problem.billing_step - 1e-9) * problem.billing_step
+    return billed - REUSED * (billed - used)
