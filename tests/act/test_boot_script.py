@@ -302,6 +302,7 @@ def test_a_machine_of_aws_shuts_itself_down(machine: Machine, never_joining: Wor
 
 def test_a_machine_does_not_shut_itself_down_before_its_time(machine: Machine, never_joining: WorkerBoot) -> None:
     machine.watch(never_joining, NEVER_JOINS)
+    assert (machine.root / "rounds").read_text().count("\n") == NEVER_JOINS
     assert machine.calls("shutdown") == []
 
 

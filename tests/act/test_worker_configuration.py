@@ -106,6 +106,7 @@ def test_a_worker_of_aws_makes_the_token_from_its_tags(machine: Machine, boot: W
 def test_a_worker_of_aws_without_such_tags_has_no_address_of_the_listener(machine: Machine, boot: WorkerBoot) -> None:
     machine.fake("curl", of_tags())
     values = booted(machine, replace(boot, stop_url="http://10.0.0.1:8650/autostop", stop_key=""))
+    assert values["cyclecloud.instance.id"] == "i-0abc"
     assert "cyclecloud.cluster.autoscale.stop_callback" not in values
     assert "cyclecloud.node.group_id" not in values
 

@@ -43,14 +43,14 @@ def test_an_enrolled_worker_is_disabled_and_has_its_slots_and_values() -> None:
 def test_no_job_can_start_on_a_worker_at_any_moment_of_its_enrolment() -> None:
     model = GridEngineModel()
     Administrator(model).enrol("w1", "main.q", "@allhosts", 4)
-    assert model.startable == []
+    assert (model.startable, model.slots) == ([], {"w1": 4})
 
 
 def test_no_job_can_start_while_a_worker_with_slots_from_before_is_enrolled_again() -> None:
     model = GridEngineModel()
     model.slots = {"w1": 8}  # a stale entry of an earlier worker of that name
     Administrator(model).enrol("w1", "main.q", "@allhosts", 4)
-    assert model.startable == []
+    assert (model.startable, model.slots) == ([], {"w1": 4})
 
 
 def test_enrolling_twice_changes_nothing() -> None:
@@ -114,8 +114,9 @@ def test_enrolling_is_refused_if_the_queue_does_not_include_the_host_group() -> 
 
 
 def test_a_worker_is_never_made_an_admin_or_submit_host() -> None:
-    model = enrolled()
+    model = GridEngineModel()
     Administrator(model).enrol("w1", "main.q", "@allhosts", 4)
+    assert list(model.hosts) == ["w1"]
     assert not [call for call in model.calls if call[1] in ("-ah", "-as")]
 
 
@@ -161,8 +162,8 @@ def test_a_refused_removal_carries_grid_engines_message() -> None:
 
 def test_no_job_can_start_on_a_host_whose_removal_is_undone() -> None:
     model = enrolled(busy={"w1"}, disabled={"w1"})
-    Administrator(model).remove("w1")
-    assert model.startable == []
+    removal = Administrator(model).remove("w1")
+    assert (removal.output != (), model.startable, list(model.hosts)) == (True, [], ["w1"])
 
 
 class OpensAtOnce(GridEngineModel):

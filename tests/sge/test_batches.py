@@ -59,8 +59,8 @@ def test_host_group_and_queue_are_edited_once_for_workers_enrolled_together() ->
 def test_no_job_can_start_on_workers_enrolled_together_at_any_moment() -> None:
     model = GridEngineModel()
     model.slots = {"w1": 8}  # a stale entry of an earlier worker of that name
-    enrol(model, new())
-    assert model.startable == []
+    outcomes = enrol(model, new())
+    assert (model.startable, outcomes) == ([], dict.fromkeys(NAMES, True))
 
 
 def test_hosts_of_different_sizes_get_their_own_slots_and_values() -> None:

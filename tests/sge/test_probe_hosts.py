@@ -163,13 +163,14 @@ def test_questions_within_one_second_name_their_probe_hosts_differently() -> Non
 
 def test_no_job_can_ever_start_on_a_probe_host() -> None:
     model = SchedulerModel(POSSIBLE)
-    ProbeHosts(model, NamesInMemory()).ask([1], TWO)
-    assert model.startable == []
+    asked = ProbeHosts(model, NamesInMemory()).ask([1], TWO)
+    assert (list(asked.answers), model.startable) == ([1], [])
 
 
 def test_no_command_names_a_host_group() -> None:
     model = SchedulerModel(POSSIBLE)
-    ProbeHosts(model, NamesInMemory()).ask([1], TWO)
+    asked = ProbeHosts(model, NamesInMemory()).ask([1], TWO)
+    assert list(asked.answers) == [1]
     assert not [call for call in model.calls if "@allhosts" in call]
 
 

@@ -146,7 +146,8 @@ def test_interrupted_runs_are_repeatable() -> None:
 
 def test_on_demand_machines_are_not_taken() -> None:
     run = a_simulation(jobs_of(4, seconds=9000.0), HYBRID, market=Market(interruptions_per_hour=50.0))
-    assert finished(run).interrupted == 0
+    measures = finished(run)
+    assert (measures.interrupted, measures.finished) == (0, 4)
 
 
 # -- the oracle --------------------------------------------------------------------------------------------------------

@@ -73,6 +73,8 @@ def test_a_long_time_without_an_observation_is_a_gap(table: SampleTable) -> None
 def test_a_clock_that_stops_or_runs_backwards_adds_nothing(table: SampleTable, until: float) -> None:
     table.add(ONE, until)
     assert known(table) == []
+    table.add(ONE, 1010.0)
+    assert [row.seconds for row in known(table)] == [10.0]
 
 
 def test_the_finest_rows_that_reach_back_are_used(table: SampleTable) -> None:

@@ -45,8 +45,10 @@ def test_a_malformed_authorization_header_is_refused(api: Served, header: str) -
 
 def test_a_refused_caller_changes_nothing(api: Served) -> None:
     body = '{"sets": [{"count": 1, "nodearray": "execute"}]}'
-    requests.post(f"{api.client.url}/clusters/demo/nodes/create", data=body, timeout=120)
-    assert api.store.nodes.live() == ()
+    refused = requests.post(f"{api.client.url}/clusters/demo/nodes/create", data=body, timeout=120)
+    assert (refused.status_code, api.store.nodes.live()) == (401, ())
+    api.client.create(1)
+    assert len(api.store.nodes.live()) == 1
 
 
 def test_every_call_is_journalled_with_its_caller(api: Served) -> None:

@@ -126,6 +126,8 @@ def test_a_refused_caller_leaves_no_open_question(empty_store: Store) -> None:
     for path, peer in ((path_of(), "10.9.9.9"), (path_of("i-2"), "127.0.0.1"), (path_of(secret=b"x"), "127.0.0.1")):
         cluster.status(path, peer)
     assert empty_store.auto_stops.open() == frozenset()
+    cluster.status(path_of(), "127.0.0.1")
+    assert empty_store.auto_stops.open() == frozenset({"i-1"})
 
 
 def test_a_terminated_machine_may_not_ask(cluster: Cluster) -> None:

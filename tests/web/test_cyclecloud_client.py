@@ -116,6 +116,7 @@ def test_a_terminated_worker_is_listed_as_stopping_until_it_is_gone(pair: Pair) 
 
 def test_terminating_a_node_that_is_gone_succeeds(pair: Pair) -> None:
     launched = pair.launch(1)
+    assert len(pair.states()) == 1
     pair.client.terminate(launched.ids)
     pair.client.terminate(launched.ids)
     assert pair.states() == []

@@ -345,7 +345,7 @@ def test_silent_callers_do_not_block_others_forever(
 
 def test_the_socket_and_its_threads_end_with_the_service(empty_store: Store, socket_path: Path) -> None:
     with serve_requests(RequestService(empty_store, lambda: ARRAYS), socket_path):
-        update(socket_path)
+        assert update(socket_path)[0] == 200
     assert (socket_path.exists(), [thread for thread in threading.enumerate() if thread.name == "requests"]) == (
         False,
         [],

@@ -142,6 +142,7 @@ def test_a_person_can_undo_the_drain_that_a_caller_requested(service: Service) -
     service.run(lambda: service.statuses() == ["Ready"])
     (node,) = service.client.nodes()
     service.client.post("nodes/terminate", {"names": ["execute-1"]})
+    assert [each.verb for each in service.api.store.overrides.in_force()] == [Verb.DRAIN]
     service.api.store.overrides.end(Verb.DRAIN, who="ben", at=service.world.clock(), host=node["InstanceId"])
     service.loop.pass_once()
     assert service.api.store.overrides.in_force() == ()

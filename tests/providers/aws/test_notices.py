@@ -112,8 +112,10 @@ def test_an_event_of_the_queue_is_reported_until_the_machine_is_gone(region: Reg
 def test_events_of_other_machines_give_no_interruption_notice(region: Region, connect: Connect) -> None:
     address = queue(region)
     provider = connect(event_queue=address)
-    send(region, address, warning("i-0123456789abcdef0"))
-    assert list(provider.interruptions()) == []
+    (ours,) = provider.launch(order(buckets(provider))).ids
+    send(region, address, warning("i-0123456789abcdef0"), warning(ours))
+    provider.workers()
+    assert [notice.worker_id for notice in provider.interruptions()] == [ours]
 
 
 def test_events_beyond_one_batch_are_all_read(region: Region, connect: Connect) -> None:

@@ -227,7 +227,8 @@ class TestWithoutTheImage:
 
     def test_existing_workers_can_be_terminated_without_the_image(self, region: Region) -> None:
         provider = AwsPlane(region).connect(CELL)
-        provider.launch(order(buckets(provider)))
+        launched = provider.launch(order(buckets(provider)))
+        assert set(launched.ids) <= set(region.control("billable")["billable"])
         changed = provider.settings.model_copy(update={"image": "ami-00000000"})
         restarted = AwsProvider(changed, cell=CELL, calls=provider.calls)
         restarted.terminate([worker.id for worker in restarted.workers()])
@@ -371,8 +372,9 @@ def test_short_host_names_are_the_first_label(connect: Connect) -> None:
 
 def test_a_slow_answer_is_awaited(region: Region, connect: Connect) -> None:
     provider = connect()
+    launched = provider.launch(order(buckets(provider)))
     region.fault({"kind": "slow", "operation": "DescribeInstances", "seconds": 0.3})
-    assert list(provider.workers()) == []
+    assert [worker.id for worker in provider.workers()] == list(launched.ids)
 
 
 @pytest.mark.parametrize(

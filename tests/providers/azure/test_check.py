@@ -180,8 +180,11 @@ def test_credentials_may_come_from_the_managed_identity(region: Region, monkeypa
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("IDENTITY_ENDPOINT", f"{region.address}/msi/token")
     monkeypatch.setenv("IDENTITY_HEADER", "played")
-    settings = read_settings(AzureProvider.Settings, AzurePlane(region).values())
-    assert AzureProvider(settings, cell=CELL, calls=Calls(settings, RateLimiter(rate=1000))).workers() == []
+    plane = AzurePlane(region)
+    ours = plane.connect(CELL)
+    ours.launch(an_order(ours))
+    settings = read_settings(AzureProvider.Settings, plane.values())
+    assert len(AzureProvider(settings, cell=CELL, calls=Calls(settings, RateLimiter(rate=1000))).workers()) == 1
 
 
 def test_the_roles_allow_exactly_the_actions_that_are_used(region: Region) -> None:
