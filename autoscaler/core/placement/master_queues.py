@@ -40,11 +40,11 @@ class MasterRequest:
     def amounts(self, queue: str, hosts: Iterable[str], groups: Mapping[str, Sequence[str]]) -> dict[str, int]:
         """What a queue instance has of both. `hosts`: names that its host goes by, host groups of its included."""
         names = tuple(hosts)
-        if not any(_is_named(request, queue, names, groups) for request in self.masters):
-            return {}
+        of_master = any(_is_named(request, queue, names, groups) for request in self.masters)
         if not self.queues or any(_is_named(request, queue, names, groups) for request in self.queues):
-            return {self.name: _ANY_NUMBER}
-        return {self.name: 1, self.alone: 1}
+            return {self.name: _ANY_NUMBER} if of_master else {}
+        # The master's queue on another host than the one it names is for none of its tasks.
+        return {self.name: 1, self.alone: 1} if of_master else {self.alone: 0}
 
 
 def master_request(ask: JobRequest) -> MasterRequest | None:
