@@ -38,6 +38,7 @@ from autoscaler.simulation.candidates import Candidate, Conditions, try_policy
 from autoscaler.simulation.cell import CellConfiguration, Weights
 from autoscaler.simulation.cloud import Delays
 from autoscaler.simulation.past import Past, backtest_of, pace_of, until_ordered
+from autoscaler.simulation.results import Document
 from autoscaler.simulation.run import Pace, Simulation
 from autoscaler.simulation.workload import LOCAL, SPREAD, Workload, WorkloadJob
 from autoscaler.store.history import Lifetime
@@ -75,6 +76,10 @@ WEIGHTS = Weights(0.0, 0.5, 0.278)
 LARGEST = 8
 MACHINES = 2_000
 """Names that the cell's machines may have."""
+TRIES, JITTER = 5, 0.05
+"""The simulation is repeated with each submission up to so many seconds earlier or later: no clock of ours says better
+when qmaster had the job, and a pass or a run of the scheduler just before it or just after it leads elsewhere.
+"""
 TIMES, LEAST = 1.5, 0.02
 """The bar: the simulation is off by at most so many times what real runs differ, or by this share."""
 LONGEST = 900.0
@@ -369,15 +374,15 @@ def simulated_changes_of(run: Simulation) -> Changes:
 
 
 def compared(reals: Sequence[Real]) -> Iterator[Mapping[str, Any]]:
-    """A row for each figure: the real runs, the simulation of each, how far two real runs are apart (the mean of all
-    pairs), and both means.
+    """A row for each figure: the real runs, the mean of the simulations of each, how far two real runs are apart (the
+    mean of all pairs), and both means.
     """
     ours: list[dict[str, float]] = []
-    changes: list[Changes] = []
+    changes: list[Mapping[tuple[str, str, int], float]] = []
     for real in reals:
-        document, run = simulated(real.jobs, real.past)
-        ours.append({**backtest_of(real.past, document)["simulated"], "makespan_s": document["makespan_s"]})
-        changes.append(simulated_changes_of(run))
+        tries = [simulated(shaken(real.jobs, number), real.past) for number in range(TRIES)]
+        ours.append(mean_of([simulated_figures(real.past, document) for document, _ in tries]))
+        changes.append(mean_of([simulated_changes_of(run) for _, run in tries]))
     figures = [figures_of(real.past) for real in reals]
     for name in FIGURES:
         yield _row(name, [each[name] for each in figures], [each[name] for each in ours])
@@ -385,7 +390,26 @@ def compared(reals: Sequence[Real]) -> Iterator[Mapping[str, Any]]:
     for key in sorted({key for count in (*counts, *changes) for key in count}, key=lambda key: (key[2], key)):
         what, kind, quarter = key
         name = f"{what} of {kind}" + (f", quarter {quarter + 1}" if quarter else "")
-        yield _row(name, [count[key] for count in counts], [change[key] for change in changes])
+        yield _row(name, [count[key] for count in counts], [change.get(key, 0.0) for change in changes])
+
+
+def shaken(jobs: Sequence[WorkloadJob], number: int) -> list[WorkloadJob]:
+    """The jobs with times of submission that could as well have been theirs; those of number 0 are as measured."""
+    chance, most = random.Random(number), JITTER if number else 0.0
+    moved = [replace(job, submitted=max(0.0, job.submitted + chance.uniform(-most, most))) for job in jobs]
+    return sorted(moved, key=lambda job: (job.submitted, job.number))
+
+
+def simulated_figures(past: Past, document: Document) -> dict[str, float]:
+    return {**backtest_of(past, document)["simulated"], "makespan_s": document["makespan_s"]}
+
+
+def mean_of(found: Sequence[Mapping[Any, float]]) -> dict[Any, float]:
+    """The mean of each figure; what is missing is 0."""
+    return {
+        name: sum(each.get(name, 0.0) for each in found) / len(found)
+        for name in {key for each in found for key in each}
+    }
 
 
 def _row(name: str, values: Sequence[float], ours: Sequence[float]) -> Mapping[str, Any]:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from autoscaler.simulation.workload import WorkloadJob
-from bench.fidelity import ends_in, jobs_of
+from bench.fidelity import JITTER, ends_in, jobs_of, mean_of, shaken
+from bench.real_workers import Faulty, plan_of, simulated
 from bench.scale import NEEDED, TRANSFER, Found, in_qsub, spread, stretched, table, troubles_in
 
 BEGAN = 1000.0
@@ -84,3 +85,30 @@ def test_jobs_are_submitted_with_their_dependencies_after_what_they_wait_for(tmp
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, cwd=Path(__file__).parent.parent, check=True,
     )  # fmt: skip
     assert [line.split(",")[:2] for line in done.stdout.splitlines()] == [["[1", " 11"], ["[2", " 12"]]
+
+
+def test_shaken_jobs_come_in_their_order_and_hardly_at_another_time() -> None:
+    jobs = jobs_of(200, 1.0, 1)
+    assert shaken(jobs, 0) == jobs
+    moved = shaken(jobs, 1)
+    assert moved == shaken(jobs, 1) != shaken(jobs, 2)
+    assert sorted(moved, key=lambda job: job.submitted) == moved
+    before = {job.number: job.submitted for job in jobs}
+    off = [abs(job.submitted - before[job.number]) for job in moved]
+    assert 0.0 < max(off) <= JITTER
+
+
+def test_a_figure_that_one_of_two_has_not_counts_as_none_there() -> None:
+    assert mean_of([{"launches": 3, "price": 1.0}, {"price": 2.0}]) == {"launches": 1.5, "price": 1.5}
+
+
+def test_a_machine_never_joins_and_a_lost_one_is_replaced_in_the_simulation_as_in_the_cell() -> None:
+    jobs = jobs_of(25, 1.0, 1)
+    failing, lost_at = plan_of(jobs, 1.0, 1)
+    document, run = simulated(jobs, None, failing, lost_at, 1)
+    well, _ = simulated(jobs, None, 0, 1e9, 1)
+    assert isinstance(run.cloud, Faulty)
+    assert (run.cloud.failed, run.measures.launched.total() > failing) == (1, True)
+    assert "lost a m5" in run.lost
+    assert document["interrupted"]["tasks_started_again"] >= 1
+    assert document["tasks"]["finished"] == well["tasks"]["finished"] == sum(job.tasks for job in jobs)
