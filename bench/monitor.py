@@ -25,7 +25,7 @@ from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.outcome.sample import ArraySample, Sample, Starts
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan, Snapshot
-from autoscaler.core.workers.observed import observe_workers
+from autoscaler.core.workers.worker_observation import observe_workers
 from autoscaler.engine.monitor import Monitor
 from autoscaler.sge.cluster import Outputs
 from autoscaler.store.samples import SampleTable

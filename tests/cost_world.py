@@ -10,7 +10,7 @@ from autoscaler.core.cost.shares import Payer
 from autoscaler.core.model.cluster import ExecutionHost, HostJob, QueueInstance
 from autoscaler.core.model.fleet import MachineState, OrderedFor
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.workers.observed import observe_workers
+from autoscaler.core.workers.worker_observation import observe_workers
 from autoscaler.engine.cost_keeper import CostKeeper, slots_of
 from autoscaler.report.cost import WORKERS, CostReport, cost_report, read_cost_query
 from autoscaler.store.store import Store

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from autoscaler.core.model.cluster import Cluster, short_name
 from autoscaler.core.model.fleet import Fleet, Worker
 from autoscaler.core.model.memory import Memory
-from autoscaler.core.workers.observed import creation_time
+from autoscaler.core.workers.worker_observation import creation_time
 from autoscaler.hosts_file import address_of, reserved_names
 from autoscaler.plain_text import plain
 

@@ -29,8 +29,9 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
-from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
-from autoscaler.core.workers.settled import SettledWorkers
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.settled import SettledObservation
+from autoscaler.core.workers.worker_observation import observe_workers
 from autoscaler.engine.actor import Actor
 from autoscaler.engine.cost_keeper import slots_of
 from autoscaler.engine.fulfil import Fulfilment
@@ -156,7 +157,7 @@ class Loop:
     """Listed machines that the provider was asked to end."""
     _cleaned_at: float | None = None
     _changes_seen: int = 0
-    _settled: SettledWorkers = field(default_factory=SettledWorkers)
+    _settled: SettledObservation = field(default_factory=SettledObservation)
     """What is reported sees hosts as Grid Engine has them, a plan as rules and queues change them."""
     _fulfilment: Fulfilment = field(init=False)
     _timing: PassTiming = field(default_factory=PassTiming)

@@ -12,13 +12,13 @@ from autoscaler.core.model.complexes import amount
 from autoscaler.core.model.fleet import Worker
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.workers.observed import observe_workers
-from autoscaler.core.workers.settled import SettledWorkers
+from autoscaler.core.workers.settled import SettledObservation
+from autoscaler.core.workers.worker_observation import observe_workers
 from autoscaler.core.workers.worker_state import WorkerState
 from autoscaler.report.events import at_zone
 
-_SETTLED = SettledWorkers()
-"""States of the last answer: one is made at a time, while the loop, on its own thread, uses those of its plan."""
+_SETTLED = SettledObservation()
+"""That of the last answer: one is made at a time, while the loop, on its own thread, uses that of its plan."""
 
 
 def worker_rows(snapshot: Snapshot, workers: Iterable[Mapping[str, Any]], zone: tzinfo | None) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy,
 from autoscaler.core.requests.arrays import arrays_present, families, in_force
 from autoscaler.core.requests.instance_types import allowed_types
 from autoscaler.core.unsatisfiable.best_cluster import allowed_by
-from autoscaler.core.workers.observed import observe_workers
+from autoscaler.core.workers.worker_observation import observe_workers
 from tests.core.building import (
     LARGE,
     M5,

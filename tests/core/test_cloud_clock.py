@@ -24,8 +24,8 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.workers.observed import observe_workers
 from autoscaler.core.workers.phases import Phase
+from autoscaler.core.workers.worker_observation import observe_workers
 from tests.core.building import (
     LONG_AGO,
     NOW,
@@ -202,7 +202,7 @@ CLOUDS_OWN = {
     "autoscaler/core/hosts/host_owners.py": "`made_at` itself; machines in order; of both clocks the earlier, for jobs",
     "autoscaler/core/joining/seq_nos.py": "machines of one cloud in order",
     "autoscaler/core/outcome/sample.py": "bounded by the time since the last observation",
-    "autoscaler/core/workers/observed.py": "`creation_time` itself; machines of one cloud in order",
+    "autoscaler/core/workers/worker_observation.py": "`creation_time` itself; machines of one cloud in order",
 }
 """Where the core may read when a cloud says that it made a machine."""
 

@@ -16,7 +16,7 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.workers.marks import FOR_GOOD, MARKS
-from autoscaler.core.workers.observed import LATE_EFFECT
+from autoscaler.core.workers.worker_observation import LATE_EFFECT
 from tests.core.building import (
     LONG_AGO,
     NOW,

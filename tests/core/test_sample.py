@@ -14,7 +14,7 @@ from autoscaler.core.outcome.sample import ArraySample, Sample, Starts, arrived,
 from autoscaler.core.outcome.sample import running as all_running
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.workers.observed import observe_workers
+from autoscaler.core.workers.worker_observation import observe_workers
 from tests.core.building import (
     NOW,
     Thing,

@@ -14,9 +14,10 @@ from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.transitions import RULES, SHOWN
 from autoscaler.core.workers.drain import WAY_OUT
-from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
+from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.phases import Phase
 from autoscaler.core.workers.step import Transition, WorkerStep
+from autoscaler.core.workers.worker_observation import observe_workers
 
 
 def observed_in(snapshot: Snapshot) -> ObservedWorkers:

@@ -25,7 +25,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.snapshot import Plan, Snapshot
-from autoscaler.core.workers.observed import observe_workers
+from autoscaler.core.workers.worker_observation import observe_workers
 from autoscaler.engine.event_keeper import EventKeeper
 from autoscaler.engine.loop import Loop
 from autoscaler.engine.meter import Meter

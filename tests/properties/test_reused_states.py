@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from types import ModuleType
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.capacity import max_capacity, supply
-from autoscaler.core.demand import demand
 from autoscaler.core.model.cluster import ExecutionHost, HostJob
-from autoscaler.core.model.fleet import Interruption, MachineState
+from autoscaler.core.model.fleet import BucketKey, Interruption, MachineState, Order, OrderedFor, OrderState, Worker
 from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.model.overrides import Overrides
-from autoscaler.core.outcome import own_growth
 from autoscaler.core.placement import kinds, placed
 from autoscaler.core.plan import plan
-from autoscaler.core.readable import bare_cluster, screening
-from autoscaler.core.readable.remembered import LastValue, PerObject
-from autoscaler.core.replace import swap_context
+from autoscaler.core.readable.remembered import LastObjects, LastValue, PerArguments, PerCategory, PerObject
 from autoscaler.core.scale_down import scale_down
 from autoscaler.core.snapshot import Plan, Snapshot
-from autoscaler.core.workers import observed
-from autoscaler.core.workers.settled import SettledWorkers
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.settled import SettledObservation
+from autoscaler.core.workers.worker_observation import observe_workers
 from bench.plans import snapshot
 from tests.samples import examples
 
@@ -43,44 +42,58 @@ CHANGES = (
     "drained",
     "swapped name",
     "lost memory",
+    "asks to stop",
+    "older",
+    "order",
+    "settings",
+    "category",
 )
+"""What may happen between two passes; "nothing" is drawn as often as all of it."""
+
+
+ELSEWHERE = ("kept", "drained", "asks to stop")
+"""Of these, what no listing shows."""
+REMEMBERING = (
+    PerCategory,
+    PerObject,
+    PerArguments,
+    LastObjects,
+    LastValue,
+    placed.LastValues,
+    SettledObservation,
+    scale_down._BusyWorkers,
+)
+"""The classes of what one pass keeps for the next."""
 
 
 def anew(seen: Snapshot) -> Plan:
     """The plan without anything of an earlier pass."""
-    kept = (observed._SETTLED, scale_down._BUSY, supply._FREE, swap_context._EMPTIED, bare_cluster._WITHOUT_LOADS)
-    observed._SETTLED, scale_down._BUSY = SettledWorkers(), scale_down._BusyWorkers()
-    supply._FREE, swap_context._EMPTIED, bare_cluster._WITHOUT_LOADS = PerObject(), PerObject(), PerObject()
-    lasts = (swap_context, "_BOOT_TIMES"), (demand, "_READER"), (max_capacity, "_LAST"), (own_growth, "_LAST")
-    kept_lasts = [getattr(module, name) for module, name in lasts]
-    for module, name in lasts:
-        setattr(module, name, LastValue())
-    fine = screening._FINE_HOSTS, screening._FINE_WORKERS, screening._SOUND_HOSTS, screening._FINE_NOTES
-    screening._FINE_HOSTS, screening._FINE_WORKERS = PerObject(), PerObject()
-    screening._SOUND_HOSTS, screening._FINE_NOTES = PerObject(), PerObject()
     kept_kinds, kept_rooms = dict(kinds._KINDS), dict(kinds._ROOMS)
     kinds._KINDS.clear()
     kinds._ROOMS.clear()
-    kept_places = placed._STATES, placed._SUPPLIES
-    placed._STATES, placed._SUPPLIES = placed.LastValues(), placed.LastValues()
-    try:
-        return plan(seen)
-    finally:
-        observed._SETTLED, scale_down._BUSY, supply._FREE, swap_context._EMPTIED, bare_cluster._WITHOUT_LOADS = kept
-        screening._FINE_HOSTS, screening._FINE_WORKERS, screening._SOUND_HOSTS, screening._FINE_NOTES = fine
-        kinds._KINDS.clear()
-        kinds._KINDS.update(kept_kinds)
-        kinds._ROOMS.clear()
-        kinds._ROOMS.update(kept_rooms)
-        placed._STATES, placed._SUPPLIES = kept_places
-        for (module, name), kept_last in zip(lasts, kept_lasts, strict=True):
-            setattr(module, name, kept_last)
+    with pytest.MonkeyPatch.context() as patched:
+        for module, name in remembered():
+            patched.setattr(module, name, type(getattr(module, name))())
+        try:
+            return plan(seen)
+        finally:
+            kinds._KINDS.clear()
+            kinds._KINDS.update(kept_kinds)
+            kinds._ROOMS.clear()
+            kinds._ROOMS.update(kept_rooms)
+
+
+def remembered() -> list[tuple[ModuleType, str]]:
+    """Where the core keeps something for the next pass."""
+    core = [module for name, module in sys.modules.items() if name.startswith("autoscaler.core.")]
+    return [(each, name) for each in core for name, value in vars(each).items() if isinstance(value, REMEMBERING)]
 
 
 def changed(seen: Snapshot, made: Plan, change: str, at: int, passed: float) -> Snapshot:
     """The next snapshot, in which this happened to one worker."""
     hosts, workers, fleet = list(seen.cluster.hosts), list(seen.fleet.workers), seen.fleet
-    memory, overrides = made.memory, seen.overrides
+    memory, overrides, policy, requests = made.memory, seen.overrides, seen.policy, seen.requests
+    job_categories = list(seen.cluster.job_categories)
     host, worker = hosts[at], workers[at]
     instance = host.instances[0]
     match change:
@@ -113,17 +126,38 @@ def changed(seen: Snapshot, made: Plan, change: str, at: int, passed: float) -> 
             worker = replace(worker, id=f"{worker.id}x", created_at=seen.now - 30)
         case "lost memory":
             memory = Memory()
+        case "asks to stop":
+            requests = replace(requests, auto_stops=requests.auto_stops ^ {worker.id})
+        case "older":
+            worker = replace(worker, created_at=worker.created_at - 1, order_id="o1")
+        case "order":
+            fleet = replace(fleet, orders=() if fleet.orders else (_order(worker, seen.now),))
+        case "settings":
+            (array,) = policy.node_arrays
+            array = replace(array, idle_timeout=300.0 if array.idle_timeout > 300.0 else 600.0)
+            policy = replace(policy, node_arrays=(array,))
+        case "category":
+            job_categories[at] = replace(job_categories[at], jobs=(1_500 + at, *job_categories[at].jobs[1:]))
         case _:
             pass
     hosts[at], workers[at] = host, worker
     return replace(
         seen,
-        cluster=replace(seen.cluster, hosts=tuple(hosts)),
+        cluster=replace(seen.cluster, hosts=tuple(hosts), job_categories=tuple(job_categories)),
         fleet=replace(fleet, workers=tuple(workers)),
         memory=memory,
         overrides=overrides,
+        policy=policy,
+        requests=requests,
         now=seen.now + passed,
     )
+
+
+def _order(worker: Worker, now: float) -> Order:
+    """One that is known to have brought this worker, or will."""
+    key = BucketKey(worker.type.name, "execute")
+    for_ann = OrderedFor("ann", slots=1)
+    return Order("o1", "execute", worker.type, 1, now, OrderState.ACCEPTED, key, ordered_for=(for_ann,))
 
 
 def _with(host: ExecutionHost, **instance: object) -> ExecutionHost:
@@ -133,7 +167,11 @@ def _with(host: ExecutionHost, **instance: object) -> ExecutionHost:
 @settings(max_examples=examples(400))
 @given(
     st.lists(
-        st.tuples(st.sampled_from(CHANGES), st.integers(0, WORKERS - 1), st.sampled_from((0.0, 1.0, 15.0, 700.0))),
+        st.tuples(
+            st.just("nothing") | st.sampled_from(CHANGES),
+            st.integers(0, WORKERS - 1),
+            st.sampled_from((0.0, 1.0, 15.0, 700.0)),
+        ),
         max_size=12,
     )
 )
@@ -152,8 +190,31 @@ def test_the_state_of_a_worker_that_did_not_change_is_the_same_object() -> None:
     states = []
     for _ in range(4):
         made = plan(seen)
-        states.append(
-            observed.observe_workers(seen.cluster, seen.fleet, made.memory, seen.policy, seen.now + 15).workers
-        )
+        states.append(observe_workers(seen.cluster, seen.fleet, made.memory, seen.policy, seen.now + 15).workers)
         seen = replace(seen, memory=made.memory, now=seen.now + 15)
     assert [one is other for one, other in zip(states[2], states[3], strict=True)] == [True] * WORKERS
+
+
+def test_an_observation_in_which_nothing_changed_is_the_same_object() -> None:
+    seen = snapshot(WORKERS, CATEGORIES)
+    observations = []
+    for _ in range(4):
+        made = plan(seen)
+        seen = replace(seen, memory=made.memory, now=seen.now + 15)
+        observations.append(_observed(seen))
+    assert observations[2] is observations[3]
+
+
+@pytest.mark.parametrize("change", [each for each in CHANGES if each not in ("nothing", "category", *ELSEWHERE)])
+def test_after_any_change_of_a_worker_it_is_another_one(change: str) -> None:
+    seen = snapshot(WORKERS, CATEGORIES)
+    for _ in range(3):
+        made = plan(seen)
+        seen = changed(seen, made, "nothing", 0, 15.0)
+    before = _observed(seen)
+    assert _observed(replace(seen, now=seen.now + 15)) is before
+    assert _observed(changed(seen, made, change, 1, 15.0)) is not before
+
+
+def _observed(seen: Snapshot) -> ObservedWorkers:
+    return observe_workers(seen.cluster, seen.fleet, seen.memory, seen.policy, seen.now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoscaler.core.model.cluster import QueueInstance
-from autoscaler.core.workers.observed import observe_workers
+from autoscaler.core.workers.worker_observation import observe_workers
 from autoscaler.report.fleet import worker_rows
 from tests.core.building import a_host, a_snapshot, a_worker
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from autoscaler.core.workers.observed import observe_workers
 from autoscaler.core.workers.phases import Phase
+from autoscaler.core.workers.worker_observation import observe_workers
 from autoscaler.store.observations import LastObservation, last_observation
 from autoscaler.store.store import Store
 from tests.simulated.autoscaler import World, start

@@ -60,12 +60,12 @@ def delayed(observed: ObservedWorkers, closed: Closed, now: float) -> Delayed:
     """
     hosts: dict[str, str] = {}
     reasons: dict[str, Reason] = dict(closed.opening)
-    for host in (*observed.others, *(worker.host for worker in observed.workers if worker.host is not None)):
+    for host in observed.hosts if closed.opening else ():
         for instance in host.instances:
             if instance.queue in closed.opening and BY_CALENDAR & set(instance.states):
                 hosts[host.name] = "".join(sorted(BY_CALENDAR))
     enough = {**closed.closing, **{queue: why for queue, why in closed.opening.items() if queue in closed.early}}
-    for queue, machines in _by_queue(observed).items():
+    for queue, machines in observed.by_queue.items():
         alarmed = [worker for worker in machines if worker.note.alarm_since is not None]
         any_without_alarm = any(_without_alarm(worker, queue, now) for worker in machines)
         counting = [worker for worker in alarmed if not any_without_alarm or not stays(worker, now)]
@@ -100,12 +100,3 @@ def _without_alarm(worker: WorkerState, queue: str, now: float) -> bool:
         return False
     joined, array = worker.note.joined_at, worker.array
     return not worker.empty or (array is not None and joined is not None and now - joined >= array.boot_timeout)
-
-
-def _by_queue(observed: ObservedWorkers) -> dict[str, list[WorkerState]]:
-    """By queue, the workers in service."""
-    found: dict[str, list[WorkerState]] = {}
-    for worker in observed.workers:
-        if worker.in_service and worker.array is not None:
-            found.setdefault(worker.array.queue, []).append(worker)
-    return found

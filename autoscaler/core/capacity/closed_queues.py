@@ -159,7 +159,7 @@ def _off(
     off = calendar is not None and calendar.state(now, cluster.zone) is not CalendarState.ON
     shown = [
         bool(BY_CALENDAR & set(instance.states))
-        for host, instance in _instances(queue.name, _hosts(observed))
+        for host, instance in _instances(queue.name, observed.hosts)
         if _calendar_of(queue, host.name, cluster) == name
     ]
     if not (all(shown) if shown else off):
@@ -214,9 +214,10 @@ def _suspended_for_another(queue: str, observed: ObservedWorkers, cluster: Clust
     jobs that name that queue wait.
     """
     superiors = tuple(name for name, other in cluster.queues.items() if queue in other.subordinates)
-    hosts = [worker.host for worker in observed.workers if worker.in_service and worker.host]
-    shown = list(_instances(queue, hosts))
-    if not superiors or not shown or not all(_FOR_ANOTHER & set(instance.states) for _, instance in shown):
+    if not superiors:
+        return None
+    shown = list(_instances(queue, [worker.host for worker in observed.in_service if worker.host is not None]))
+    if not shown or not all(_FOR_ANOTHER & set(instance.states) for _, instance in shown):
         return None
     named = {
         name
@@ -232,15 +233,7 @@ def _suspended_for_another(queue: str, observed: ObservedWorkers, cluster: Clust
     return because(Code.QUEUE_SUBORDINATE, queue=queue, hosts=there, superior=tuple(sorted(named)))
 
 
-def _hosts(observed: ObservedWorkers) -> Iterator[ExecutionHost]:
-    """Persistent hosts, and the workers that joined."""
-    yield from observed.others
-    yield from (worker.host for worker in observed.workers if worker.host is not None)
-
-
-def _instances(
-    queue: str, hosts: Sequence[ExecutionHost] | Iterator[ExecutionHost]
-) -> Iterator[tuple[ExecutionHost, QueueInstance]]:
+def _instances(queue: str, hosts: Sequence[ExecutionHost]) -> Iterator[tuple[ExecutionHost, QueueInstance]]:
     for host in hosts:
         for instance in host.instances:
             if instance.queue == queue:

@@ -180,9 +180,9 @@ def groups_of(observed: ObservedWorkers, fleet: Fleet, policy: Policy, pass_cont
 
 def group_ids(fleet: Fleet, memory: Memory) -> frozenset[str]:
     """Every group id in use: no other group gets one of them."""
-    carried = (*(worker.group_id for worker in fleet.workers), *(order.group_id for order in fleet.orders))
-    remembered = (note.group_id for note in memory.workers.values())
-    return frozenset(name for name in (*carried, *remembered) if name)
+    carried = [*[worker.group_id for worker in fleet.workers], *[order.group_id for order in fleet.orders]]
+    remembered = [note.group_id for note in memory.workers.values()]
+    return frozenset([name for name in (*carried, *remembered) if name])
 
 
 def _listed(name: str, machines: Sequence[WorkerState], pass_context: PassContext) -> Group | None:

@@ -6,17 +6,17 @@ empty worker of a type. Proofs that a job can never run do not: another image ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoscaler.core.model.cluster import Complex, ExecutionHost
 from autoscaler.core.model.complexes import amount, canonical
-from autoscaler.core.model.fleet import BucketKey, InstanceType
+from autoscaler.core.model.fleet import BucketKey, InstanceType, Worker
 from autoscaler.core.model.memory import ReportedType
 from autoscaler.core.placement.hosts import CHANGING, HostValues, host_values_of, shown_value
 from autoscaler.core.placement.queue_instances import is_forced
 from autoscaler.core.policy import NodeArrayPolicy
-from autoscaler.core.readable.remembered import PerArguments
+from autoscaler.core.readable.remembered import LastObjects, PerArguments
 from autoscaler.core.workers.phases import Phase
 from autoscaler.core.workers.worker_state import WorkerState
 
@@ -28,27 +28,57 @@ _GROWING = frozenset({"mem_free", "virtual_free"})
 
 
 def learn_reported(
-    machines: Iterable[WorkerState],
-    known: Sequence[ReportedType],
+    machines: tuple[WorkerState, ...],
+    known: tuple[ReportedType, ...],
     complexes: Mapping[str, Complex],
     now: float,
     since: float,
 ) -> tuple[ReportedType, ...]:
     """The known values after this observation. `since`: when a person last gave `resume` or `retry`."""
-    found = {
-        (each.type, each.node_array): each for each in known if each.at > since and now - each.at < FORGOTTEN_AFTER
-    }
-    joined = [(worker.note.joined_at, worker) for worker in machines if worker.note.joined_at is not None]
-    for joined_at, worker in sorted(joined, key=lambda pair: (pair[0], pair[1].worker.id)):
-        host, array = worker.host, worker.array
-        if host is None or array is None or joined_at <= since or now - joined_at >= FORGOTTEN_AFTER:
-            continue
-        if worker.phase is not Phase.READY or worker.decisive is not None or not worker.empty or not host.load:
-            continue
-        key = worker.worker.type.name, array.name
-        promised = _promised(worker.worker.type, array, complexes, worker.worker.bucket)
-        values = tuple(_differing(host, promised, found.get(key)))
-        found[key] = ReportedType(*key, values, joined_at)
+
+    def counts(at: float) -> bool:
+        return at > since and now - at < FORGOTTEN_AFTER
+
+    fresh = [each for each in known if counts(each.at)]
+    shown = [each for each in _SHOWN.value_of((machines,), lambda: _shown(machines)) if counts(each.joined_at)]
+    learnt = _LEARNT.value_of((complexes, *fresh, *shown), lambda: _learnt(fresh, shown, complexes))
+    return known if learnt == known else learnt
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What an empty worker shows of its type."""
+
+    joined_at: float
+    worker: Worker
+    host: ExecutionHost
+    array: NodeArrayPolicy
+
+
+_SHOWN, _LEARNT = LastObjects[list[_Shown]](), LastObjects[tuple[ReportedType, ...]]()
+
+
+def _shown(machines: Sequence[WorkerState]) -> list[_Shown]:
+    """Of the workers that joined and are empty, the newest last."""
+    ready = [each for each in machines if each.phase is Phase.READY and each.decisive is None and each.empty]
+    found = [
+        _Shown(each.note.joined_at, each.worker, each.host, each.array)
+        for each in ready
+        if each.note.joined_at is not None and each.array is not None
+        if each.host is not None and each.host.load
+    ]
+    return sorted(found, key=lambda each: (each.joined_at, each.worker.id))
+
+
+def _learnt(
+    known: Sequence[ReportedType], shown: Sequence[_Shown], complexes: Mapping[str, Complex]
+) -> tuple[ReportedType, ...]:
+    found = {(each.type, each.node_array): each for each in known}
+    for each in shown:
+        key = each.worker.type.name, each.array.name
+        promised = _promised(each.worker.type, each.array, complexes, each.worker.bucket)
+        values = tuple(_differing(each.host, promised, found.get(key)))
+        found[key] = ReportedType(*key, values, each.joined_at)
     return tuple(each for _, each in sorted(found.items()) if each.values)
 
 

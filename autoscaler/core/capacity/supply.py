@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from types import MappingProxyType
 
 from autoscaler.core.capacity.reported_values import of_coming, reported_by
@@ -17,7 +18,7 @@ from autoscaler.core.model.memory import ReportedType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.hosts import HOSTNAME, HostValues, emptied_host, host_values_of, joined_host
 from autoscaler.core.policy import NodeArrayPolicy, Policy
-from autoscaler.core.readable.remembered import PerObject
+from autoscaler.core.readable.remembered import LastObjects, PerObject
 from autoscaler.core.requests.arrays import families
 from autoscaler.core.requests.group_names import pe_of
 from autoscaler.core.requests.orders import named, outstanding
@@ -130,27 +131,22 @@ class SupplyContext:
 
 def supply_of(context: SupplyContext) -> Supply:
     """All capacity of this snapshot."""
-    pass_context, later, machines = context.pass_context, context.later, context.observed.workers
-    _FREE.turn((context.cluster.complexes, context.names, context.cluster.pes.keys(), pass_context.group_pes))
-    serving = [
-        worker
-        for worker in machines
-        if worker.in_service
-        and pass_context.drained_by_person(worker) is None
-        and worker.worker.id not in context.leaving
-    ]
-    able: list[WorkerState] = []
-    staying: list[WorkerState] = []
-    for worker in serving:
-        (able if could_leave(worker, pass_context) else staying).append(worker)
-    able.sort(key=lambda worker: removal_order(worker, pass_context.stop_requests), reverse=True)
-    staying.sort(key=lambda worker: worker.name in later)
-    dispensable = _free(able, context)
-    dispensable.sort(key=lambda pair: pair[1].name in later)  # last, as jobs start elsewhere first
-    recovered = [worker for worker in machines if worker.worker.id in context.recovered]
+    pass_context, later, observed = context.pass_context, context.later, context.observed
+    serving = [w for w in pass_context.undrained(observed.in_service) if w.worker.id not in context.leaving]
+    dispensable: list[tuple[WorkerState, Host]] = []
+    staying: list[tuple[WorkerState, Host]] = []
+    for worker, free in _free(serving, context):
+        # A busy worker, as most are, need not be asked.
+        able = (worker.empty or worker.advised) and could_leave(worker, pass_context)
+        (dispensable if able else staying).append((worker, free))
+    dispensable.sort(key=lambda pair: removal_order(pair[0], pass_context.stop_requests), reverse=True)
+    if later:  # last, as jobs start elsewhere first
+        dispensable.sort(key=lambda pair: pair[1].name in later)
+        staying.sort(key=lambda pair: pair[1].name in later)
+    recovered = [worker for worker in observed.workers if worker.worker.id in context.recovered]
     draining = (
         context.free(worker, "d")
-        for worker in machines
+        for worker in observed.draining
         if may_be_enabled(worker, pass_context)
         and worker.worker.id not in context.leaving
         and worker.worker.id not in context.replaced
@@ -158,8 +154,8 @@ def supply_of(context: SupplyContext) -> Supply:
     return Supply(
         there=(
             *_persistent(context),
-            *(host for _, host in _free(staying, context)),
-            *(host for _, host in dispensable),
+            *[host for _, host in staying],
+            *[host for _, host in dispensable],
         ),
         coming=(
             *_machines_coming(context),
@@ -178,11 +174,7 @@ def supply_of(context: SupplyContext) -> Supply:
 
 
 def _available_at(context: SupplyContext) -> Mapping[str, float]:
-    begun = {
-        worker.worker.id: (worker.worker.node_array, worker.made_at)
-        for worker in context.observed.workers
-        if worker.coming
-    }
+    begun = {worker.worker.id: (worker.worker.node_array, worker.made_at) for worker in context.observed.coming}
     now = context.pass_context.now
     for order, names in named(outstanding(context.snapshot.fleet, context.snapshot.policy, now)):
         begun |= dict.fromkeys(names, (order.node_array, order.ordered_at))
@@ -192,21 +184,19 @@ def _available_at(context: SupplyContext) -> Mapping[str, float]:
 
 
 _FREE = PerObject[WorkerState, Host | None]()
-
-
-def _free_part(worker: WorkerState, context: SupplyContext) -> Host | None:
-    ignoring = context.later.get(worker.name, "")
-    return (
-        context.free(worker, ignoring)
-        if ignoring
-        else _FREE.of(worker.worker.id, worker, lambda each: context.free(each, ""))
-    )
+_ID = attrgetter("worker.id")
 
 
 def _free(machines: Sequence[WorkerState], context: SupplyContext) -> list[tuple[WorkerState, Host]]:
     """The workers that have anything free, with the host that describes it."""
-    free = ((worker, _free_part(worker, context)) for worker in machines)
-    return [(worker, host) for worker, host in free if host is not None]
+    shared = context.cluster.complexes, context.names, context.cluster.pes.keys(), context.pass_context.group_pes
+    free: Sequence[Host | None] = _FREE.each(machines, map(_ID, machines), lambda each: context.free(each, ""), shared)
+    if later := context.later:
+        free = [
+            context.free(worker, later[worker.name]) if worker.name in later else host
+            for worker, host in zip(machines, free, strict=True)
+        ]
+    return [(worker, host) for worker, host in zip(machines, free, strict=True) if host is not None]
 
 
 def _persistent(context: SupplyContext) -> list[Host]:
@@ -221,7 +211,7 @@ def _persistent(context: SupplyContext) -> list[Host]:
 
 def _machines_coming(context: SupplyContext) -> list[Host]:
     hosts: list[Host] = []
-    for worker in context.observed.workers:
+    for worker in context.observed.coming:
         if worker.worker.group_id in context.given_up:
             continue
         if worker.array is not None and counts_as_coming(worker, context.pass_context):
@@ -236,11 +226,7 @@ def _machines_coming(context: SupplyContext) -> list[Host]:
 def _silent(context: SupplyContext) -> list[Host]:
     """What is free on hosts that are expected to report again, as far as is known now."""
     observed, silent = context.observed, context.silent
-    unheard = [
-        worker
-        for worker in observed.workers
-        if worker.unheard and context.pass_context.drained_by_person(worker) is None
-    ]
+    unheard = context.pass_context.undrained([worker for worker in observed.workers if worker.unheard])
     found = [context.free(worker, "au") for worker in unheard if worker.name in silent]
     others = (host for host in observed.others if not host.heard and host.name in silent)
     found += [context.joined(host, "au") for host in others]
@@ -268,13 +254,9 @@ def usage_of(fleet: Fleet, policy: Policy, observed: ObservedWorkers, now: float
     prices = {bucket.key: bucket for bucket in fleet.buckets}
     ordered = outstanding(fleet, policy, now)
     coming = {order.id for order, _ in ordered}
-    counts = {array.name: UsageCount() for array in policy.node_arrays}
-    for worker in observed.workers:
-        machine = worker.worker
-        if not worker.gone and counts:
-            price = machine.price_per_hour if machine.price_per_hour is not None else _price(machine.bucket, prices)
-            counts[_counted_in(machine.node_array, counts)].add(machine.type.vcpus, price)
-    usage = {name: count.usage for name, count in counts.items()}
+    usage = dict(
+        _COUNTED.value_of((observed, fleet.buckets, policy.node_arrays), lambda: _counted(observed, policy, prices))
+    )
     for note in observed.missing.values():
         if note.bucket is None or note.terminated_at is not None or note.order_id in coming or not usage:
             continue
@@ -287,6 +269,20 @@ def usage_of(fleet: Fleet, policy: Policy, observed: ObservedWorkers, now: float
             price = order.price_per_hour if order.price_per_hour is not None else _price(order.bucket, prices)
             usage[name] = usage[name].plus(order.type.vcpus, price, count)
     return _with_family(usage, policy)
+
+
+_COUNTED = LastObjects[dict[str, Usage]]()
+
+
+def _counted(observed: ObservedWorkers, policy: Policy, prices: Mapping[BucketKey, Bucket]) -> dict[str, Usage]:
+    """By node array, the workers that a listing shows."""
+    counts = {array.name: UsageCount() for array in policy.node_arrays}
+    for worker in observed.workers:
+        machine = worker.worker
+        if not worker.gone and counts:
+            price = machine.price_per_hour if machine.price_per_hour is not None else _price(machine.bucket, prices)
+            counts[_counted_in(machine.node_array, counts)].add(machine.type.vcpus, price)
+    return {name: count.usage for name, count in counts.items()}
 
 
 def _counted_in(name: str, usage: Mapping[str, object]) -> str:

@@ -69,8 +69,9 @@ from autoscaler.core.sizing.sizing import LaunchContext
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.came_up import successes_of
 from autoscaler.core.workers.failed_launches import newly_failed
-from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
+from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.step import PassContext, WorkerStep
+from autoscaler.core.workers.worker_observation import observe_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +225,9 @@ class Facts:
         most = max_capacity(self.policy, self.snapshot.fleet.buckets, supply.persistent_emptied, cluster.complexes)
         groups = {worker.name: worker.worker.group_id or "" for worker in observed.workers if worker.name}
         before = before_dispatch(cluster, self.demand.wanted, names, groups)
-        draining = (worker for worker in observed.workers if worker.draining)
-        for_others = frozenset(each.name for each in draining if self.unhelped.disabled_while_they_waited(each))
+        for_others = frozenset(
+            each.name for each in observed.draining if self.unhelped.disabled_while_they_waited(each)
+        )
         other_demands = self.unhelped.without(self.demand.wanted) if for_others else ()
         return supply, make_forecast(self.demand.wanted, supply, most, before, other_demands, for_others)
 
@@ -301,14 +303,13 @@ def _demand_of(
     unsatisfiable: frozenset[JobRequest] | None = frozenset(),
 ) -> PendingDemand:
     policy = snapshot.policy
-    names = frozenset(worker.name for worker in observed.workers)
     barred = Barred(over_budget(policy, snapshot.spending), pass_context.slowed)
     demand = read_demand(
         snapshot.cluster,
         snapshot.memory,
         policy,
         snapshot.now,
-        names,
+        observed.names,
         closed.reasons,
         barred,
         closed.hours,

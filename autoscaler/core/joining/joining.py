@@ -119,7 +119,7 @@ def _held_up(arrival: Arrival) -> Reason | None:
 
 
 def _dispensable(arrival: Arrival) -> bool:
-    array, since = arrival.worker.array, arrival.worker.since(Condition.EMPTY)
+    array, since = arrival.worker.array, arrival.worker.conditions.get(Condition.EMPTY)
     empty_s = None if since is None else arrival.pass_context.now - since
     return not arrival.wanted and array is not None and empty_s is not None and empty_s >= array.idle_timeout
 

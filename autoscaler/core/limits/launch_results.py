@@ -84,10 +84,7 @@ def watch(
     """Every trial by order id, those included that begin now. `usable`: hosts with room for jobs, by name. Orders from
     before `since` have no trial any more.
     """
-    orders = whole(snapshot.fleet.orders)
-    machines: dict[str, list[WorkerState]] = {}
-    for worker in observed.known:
-        machines.setdefault(worker.worker.order_id or "", []).append(worker)
+    orders, machines = whole(snapshot.fleet.orders), observed.by_order
     due = {order.id for order, _ in outstanding(snapshot.fleet, snapshot.policy, pass_context.now)}
     observation = _Observation(snapshot, pass_context, categories, usable)
     found: dict[str, Watched] = {}

@@ -21,7 +21,7 @@ from autoscaler.core.placement.hosts import as_node
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.instance_types import allowed_types
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.workers.observed import observe_workers
+from autoscaler.core.workers.worker_observation import observe_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,7 @@ def rules_for_job(snapshot: Snapshot, job: int) -> tuple[EntryVerdict, ...]:
         return ()
     ruled = under_rules(snapshot)
     observed = observe_workers(ruled.cluster, ruled.fleet, ruled.memory, ruled.policy, ruled.now)
-    names = frozenset(worker.name for worker in observed.workers)
-    reading = read_demand(ruled.cluster, ruled.memory, ruled.policy, ruled.now, names)
+    reading = read_demand(ruled.cluster, ruled.memory, ruled.policy, ruled.now, observed.names)
     for want, parts in zip(reading.wanted, reading.counted, strict=True):
         if any(job in part.jobs for part in parts):
             entries = entries_of(want.demand, rules)

@@ -65,10 +65,9 @@ def _expiries(demands: Sequence[CategoryDemand], policy: Policy) -> Iterator[flo
 
 
 def _ends_of_waiting(facts: Facts, memory: Memory) -> Iterator[float]:
-    by_name = {array.name: array for array in facts.policy.node_arrays}
     workers = {worker.worker.id: worker for worker in facts.observed.workers}
-    arrays = {worker_id: by_name.get(worker.worker.node_array) for worker_id, worker in workers.items()}
-    alarmed = any(note.alarm_since is not None for note in memory.workers.values())
+    arrays = {worker_id: worker.array for worker_id, worker in workers.items()}
+    alarmed = bool([note for note in memory.workers.values() if note.alarm_since is not None])
     for worker_id, note in memory.workers.items():
         array = arrays.get(worker_id)
         if alarmed and note.joined_at is not None and array is not None:

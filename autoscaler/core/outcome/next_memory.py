@@ -24,8 +24,9 @@ def next_memory(
 ) -> Memory:
     """All that this pass leaves for the next."""
     snapshot, demand, steps = facts.snapshot, facts.demand, decided.operations.steps
+    acting = [step for step in steps if step.action is not None]
     memory, policy, now = snapshot.memory, snapshot.policy, snapshot.now
-    removed = [_removal(step, policy, now) for step in steps if _counts_as_removal(step)]
+    removed = [_removal(step, policy, now) for step in acting if _counts_as_removal(step)]
     touched = [Event(now, count, "", owner=owner) for owner, count in sorted(decided.unsatisfiable.touched.items())]
 
     def recent(events: Sequence[Event], window: float) -> list[Event]:
@@ -47,7 +48,7 @@ def next_memory(
             *(as_event(launch, policy, now) for launch in decided.launches.launches),
         ),
         removals=(*recent(memory.removals, counted), *removed),
-        quarantines=(*recent(memory.quarantines, WINDOW), *_quarantined(steps, now)),
+        quarantines=(*recent(memory.quarantines, WINDOW), *_quarantined(acting, now)),
         kills=(*recent(memory.kills, counted), *touched),
         unhelpful=(*recent(memory.unhelpful, counted), *decided.protection.helped_no_job),
         queues_empty_since=facts.queues_empty_since,

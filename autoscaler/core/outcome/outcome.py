@@ -69,7 +69,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
         memory=memory,
         due=_due(facts, decided, memory),
         job_categories=job_categories,
-        workers=(*(step.verdict for step in steps), *_persistent(facts.observed, facts.snapshot)),
+        workers=(*[step.verdict for step in steps], *_persistent(facts.observed, facts.snapshot)),
         buckets=launches.buckets,
         notes=(
             *_notes(facts, decided),

@@ -18,13 +18,13 @@ _WITHOUT_JOBS = PerObject[ExecutionHost, ExecutionHost]()
 
 def without_loads(cluster: Cluster) -> Cluster:
     """Its hosts have only their jobs and their access."""
-    hosts = _WITHOUT_LOADS.each(cluster.hosts, _NAME, _without_load)
+    hosts = _WITHOUT_LOADS.each(cluster.hosts, map(_NAME, cluster.hosts), _without_load)
     return replace(cluster, hosts=hosts, set_aside=())
 
 
 def without_jobs(cluster: Cluster) -> Cluster:
     """The configuration alone: its hosts have only their access, and nothing waits."""
-    hosts = _WITHOUT_JOBS.each(cluster.hosts, _NAME, _without_job)
+    hosts = _WITHOUT_JOBS.each(cluster.hosts, map(_NAME, cluster.hosts), _without_job)
     return replace(cluster, hosts=hosts, job_categories=(), details=MappingProxyType({}), set_aside=())
 
 

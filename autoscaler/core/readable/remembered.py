@@ -4,7 +4,7 @@ the next pass and need not be judged again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import is_
 from typing import Generic, TypeVar
 
@@ -12,6 +12,11 @@ from autoscaler.core.model.cluster import JobCategory
 
 Value = TypeVar("Value")
 Object = TypeVar("Object")
+
+
+def same_objects(some: Sequence[object], others: Sequence[object]) -> bool:
+    """Whether both have the same objects in the same order."""
+    return len(some) == len(others) and all(map(is_, some, others))
 
 
 class PerCategory(Generic[Value]):
@@ -41,45 +46,38 @@ class PerCategory(Generic[Value]):
 
 
 class PerObject(Generic[Object, Value]):
-    """Values of one pure function by object, for the objects of the last two turns. As objects are immutable, the value
-    of the same object is the same; an equal one that is another object is computed anew.
+    """Values of one pure function by object, for the objects of the last call. As objects are immutable, the value of
+    the same object is the same; an equal one that is another object is computed anew.
     """
 
     def __init__(self) -> None:
-        self._shared: object = None
-        self._before: dict[str, tuple[Object, Value]] = {}
-        self._now: dict[str, tuple[Object, Value]] = {}
         self._last: tuple[object, tuple[Object, ...], tuple[Value, ...]] = None, (), ()
-        """Of `each`: what is shared, the objects, and their values."""
-
-    def turn(self, shared: object = None) -> None:
-        """A new turn begins. `shared`: all that values depend on besides the object."""
-        self._before, self._now = (self._now if shared == self._shared else {}), {}
-        self._shared = shared
-
-    def of(self, name: str, one: Object, make: Callable[[Object], Value]) -> Value:
-        """`name`: what the object is found by in the next turn."""
-        entry = self._now.get(name)
-        if entry is None or entry[0] is not one:
-            entry = self._before.get(name)
-            if entry is None or entry[0] is not one:
-                entry = one, make(one)
-            self._now[name] = entry
-        return entry[1]
+        """What is shared, the objects, and their values."""
+        self._known: dict[str, tuple[Object, Value]] = {}
+        """The same objects and values by name."""
 
     def each(
         self,
         objects: Sequence[Object],
-        name: Callable[[Object], str],
+        names: Iterable[str],
         make: Callable[[Object], Value],
         shared: object = None,
     ) -> tuple[Value, ...]:
-        """The values of all objects of a turn, in their order. The names are looked at only if some object is new."""
+        """The values of all these objects, in their order. `names`: what each is found by in the next call, looked at
+        only if some object is new. `shared`: all that values depend on besides the object.
+        """
         last_shared, last, values = self._last
-        if len(last) == len(objects) and all(map(is_, last, objects)) and last_shared == shared:
+        alike = last_shared == shared
+        if alike and same_objects(last, objects):
             return values
-        self.turn(shared)
-        values = tuple([self.of(name(one), one, make) for one in objects])
+        known, names = self._known if alike else {}, list(names)
+        values = tuple(
+            [
+                entry[1] if (entry := known.get(name)) is not None and entry[0] is one else make(one)
+                for name, one in zip(names, objects, strict=True)
+            ]
+        )
+        self._known = dict(zip(names, zip(objects, values, strict=True), strict=True))
         self._last = shared, tuple(objects), values
         return values
 
@@ -96,11 +94,25 @@ class PerArguments(Generic[Value]):
     def of(self, key: Hashable, arguments: tuple[object, ...], make: Callable[[], Value]) -> Value:
         """`key`: what the arguments are found by."""
         entry = self._known.get(key)
-        if entry is None or any(known is not given for known, given in zip(entry[0], arguments, strict=True)):
+        if entry is None or not same_objects(entry[0], arguments):
             if len(self._known) >= self._most:
                 self._known.clear()
             entry = self._known[key] = arguments, make()
         return entry[1]
+
+
+class LastObjects(Generic[Value]):
+    """The value of a pure function for the arguments of the last call, which are compared by identity."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[object, ...], Value] | None = None
+
+    def value_of(self, arguments: tuple[object, ...], of: Callable[[], Value]) -> Value:
+        """`arguments`: all that the value depends on."""
+        last = self._last
+        if last is None or not same_objects(last[0], arguments):
+            last = self._last = arguments, of()
+        return last[1]
 
 
 class LastValue(Generic[Value]):

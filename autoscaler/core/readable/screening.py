@@ -56,7 +56,8 @@ def readable(snapshot: Snapshot) -> Snapshot:
 def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
     odd = {name: value for name, value in odd_numbers(cluster) if name in _INTERVALS}
     faults += [fault("the configuration", name, value) for name, value in odd.items()]
-    hosts, fine_hosts = cluster.hosts, _FINE_HOSTS.each(cluster.hosts, _NAME, _is_fine_host)
+    hosts = cluster.hosts
+    fine_hosts = _FINE_HOSTS.each(hosts, map(_NAME, hosts), _is_fine_host)
     if not all(fine_hosts):
         each = zip(hosts, fine_hosts, strict=True)
         hosts = tuple(host if is_fine else _host(host, now, faults) for host, is_fine in each)
@@ -182,10 +183,11 @@ def _odd_values(cluster: Cluster) -> Iterator[Reason]:
     """Values of hosts, queues and quotas that their complexes cannot have: they neither offer nor limit anything."""
     complexes = by_any_name(cluster.complexes)
     places: list[tuple[str, Mapping[str, str]]] = [("the global host", cluster.global_consumables)]
-    sound = _SOUND_HOSTS.each(cluster.hosts, _NAME, lambda each: _is_sound(each, complexes), cluster.complexes)
+    hosts = cluster.hosts
+    sound = _SOUND_HOSTS.each(hosts, map(_NAME, hosts), lambda each: _is_sound(each, complexes), cluster.complexes)
     places += [
         (f"host {host.name}", {**host.consumables, **host.fixed})
-        for host, is_sound in zip(cluster.hosts, sound, strict=True)
+        for host, is_sound in zip(hosts, sound, strict=True)
         if not is_sound
     ]
     places += [(f"queue {queue.name}", {**queue.complex_values, **queue.limits}) for queue in cluster.queues.values()]
@@ -213,7 +215,8 @@ def _is_sound(host: ExecutionHost, complexes: Mapping[str, Complex]) -> bool:
 
 def _fleet(fleet: Fleet, memory: Memory, now: float, faults: list[Reason]) -> Fleet:
     sizes = {bucket.type.name: bucket.type for bucket in fleet.buckets if _is_size(bucket.type)}
-    workers, fine = fleet.workers, _FINE_WORKERS.each(fleet.workers, _ID, _is_fine_worker)
+    workers = fleet.workers
+    fine = _FINE_WORKERS.each(workers, map(_ID, workers), _is_fine_worker)
     if not all(fine):
         each = zip(workers, fine, strict=True)
         workers = tuple(worker if is_fine else _worker(worker, sizes, memory, now, faults) for worker, is_fine in each)
@@ -342,13 +345,11 @@ _FINE_NOTES = PerObject[WorkerNote, bool]()
 
 
 def _notes(notes: Mapping[str, WorkerNote], now: float, faults: list[Reason]) -> Mapping[str, WorkerNote]:
-    _FINE_NOTES.turn()
-    odd = {
-        worker_id: note
-        for worker_id, note in notes.items()
-        if not _FINE_NOTES.of(worker_id, note, lambda each: not odd_numbers(each))
-    }
-    return {**notes, **_all(odd, "memory of worker", now, faults)} if odd else notes
+    fine = _FINE_NOTES.each([*notes.values()], notes, lambda each: not odd_numbers(each))
+    if all(fine):
+        return notes
+    odd = {name: note for (name, note), is_fine in zip(notes.items(), fine, strict=True) if not is_fine}
+    return {**notes, **_all(odd, "memory of worker", now, faults)}
 
 
 def _evidence(evidence: Evidence, now: float, faults: list[Reason]) -> Evidence:

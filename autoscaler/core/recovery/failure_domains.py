@@ -8,7 +8,7 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autoscaler.core.model.memory import WorkerNote
@@ -16,12 +16,11 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.workers.worker_state import WorkerState
 
 
-def unvouched(workers: Iterable[WorkerState], within: float) -> Mapping[str, Reason]:
+def unvouched(workers: Sequence[WorkerState], within: float) -> Mapping[str, Reason]:
     """By id of each silent worker whose silence proves nothing: why. `within`: seconds between the beginnings of two
     silences that may have one cause.
     """
-    workers = tuple(workers)
-    if all(worker.note.silent_s is None for worker in workers):
+    if not [worker for worker in workers if worker.note.silent_s is not None]:
         return {}
     domains: dict[str, list[WorkerState]] = {}
     for worker in workers:

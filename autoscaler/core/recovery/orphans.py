@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from autoscaler.core.model.fleet import MachineState, Worker
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.workers.observed import observe_workers
 from autoscaler.core.workers.phases import Condition
+from autoscaler.core.workers.worker_observation import observe_workers
 from autoscaler.core.workers.worker_state import WorkerState
 
 

@@ -22,7 +22,7 @@ from autoscaler.core.recovery.lost_workers import recover
 from autoscaler.core.recovery.recovery_context import RecoveryContext
 from autoscaler.core.recovery.recovery_steps import NOTICE_MARGIN
 from autoscaler.core.workers.observed import ObservedWorkers
-from autoscaler.core.workers.phases import Condition, Procedure
+from autoscaler.core.workers.phases import Condition
 from autoscaler.core.workers.step import (
     PassContext,
     WorkerStep,
@@ -48,9 +48,7 @@ def recover_workers(
     observed: ObservedWorkers, cluster: Cluster, memory: Memory, pass_context: PassContext, context: RecoveryContext
 ) -> Recovery:
     """One step for every worker in one of these states."""
-    steps = [
-        recover(worker, pass_context, context) for worker in observed.known if worker.procedure is Procedure.RECOVERY
-    ]
+    steps = [recover(worker, pass_context, context) for worker in observed.in_recovery]
     queried = to_ask(observed, context)
     releases = release_jobs(cluster, memory, context.where, pass_context.retry_after, pass_context.now)
     actions = [step.action for step in steps]
@@ -77,8 +75,8 @@ def uncertain_jobs(observed: ObservedWorkers) -> tuple[Reason, ...]:
 
 
 def _jobs_matter(worker: WorkerState) -> bool:
-    """Whether it may be lost, so that it should be known in time if its jobs may start again."""
-    return worker.procedure is Procedure.RECOVERY and worker.decisive not in (Condition.SILENT, Condition.CUT_OFF)
+    """Whether one in recovery may be lost, so that it should be known in time if its jobs may start again."""
+    return worker.decisive not in (Condition.SILENT, Condition.CUT_OFF)
 
 
 def to_ask(observed: ObservedWorkers, context: RecoveryContext) -> tuple[int, ...]:
@@ -89,7 +87,7 @@ def to_ask(observed: ObservedWorkers, context: RecoveryContext) -> tuple[int, ..
     """
     jobs = {
         (job.number, job.owner)
-        for worker in observed.known
+        for worker in observed.in_recovery
         if _jobs_matter(worker) and worker.host is not None
         for job in worker.host.jobs
     }
@@ -102,7 +100,7 @@ def details_to_keep(observed: ObservedWorkers, context: RecoveryContext) -> Mapp
     details = context.where.details
     return {
         job.number: details[job.number]
-        for worker in observed.known
+        for worker in observed.in_recovery
         if _jobs_matter(worker) and worker.host is not None
         for job in worker.host.jobs
         if job.number in details

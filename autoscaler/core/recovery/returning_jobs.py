@@ -39,8 +39,7 @@ def returning_jobs(
     counts: dict[tuple[Demand, tuple[str, ...]], int] = {}
     for job, queue, slots in _work(observed.workers, context):
         # They run in that queue, so they may use it.
-        names = frozenset(worker.name for worker in observed.workers)
-        reader = reader or RequestReader(cluster, policy, names, closed, Rights())
+        reader = reader or RequestReader(cluster, policy, observed.names, closed, Rights())
         detail = context.where.details.get(job.number)
         project = detail.project or None if detail is not None else None
         ask = JobRequest("Rq", hard=job.hard, queues=(queue,), owner=job.owner, project=project)

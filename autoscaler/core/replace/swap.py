@@ -71,7 +71,7 @@ def swap_workers(context: SwapContext, notes: Mapping[str, SwapNote], *, allowed
         leaving={worker_id: reason for turn in turns.values() for worker_id, reason in turn.leaving.items()},
         cancelled={
             worker.worker.id: because(Code.SWAP_CANCELLED)
-            for worker in context.observed.workers
+            for worker in context.observed.draining
             if revocable(worker) and worker.worker.id not in standing_by
         },
         replacements={name: turn.replacement for name, turn in turns.items() if turn.replacement is not None},

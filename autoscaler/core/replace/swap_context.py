@@ -20,7 +20,7 @@ from autoscaler.core.placement.hosts import emptied_host, host_values_of
 from autoscaler.core.placement.needs import Want
 from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy
-from autoscaler.core.readable.remembered import LastValue, PerObject
+from autoscaler.core.readable.remembered import LastObjects, PerObject
 from autoscaler.core.replace.change import ArrayState, Readiness, ReplacedWorker
 from autoscaler.core.replace.free_soon import empty_at, freed_host
 from autoscaler.core.scale_down.floors import Floor
@@ -63,30 +63,20 @@ def boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float:
 
 def seen_boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float | None:
     """The longest time from the creation of a worker of this array to its first load report; None: none is known."""
-    times = _BOOT_TIMES.value_of(observed.workers, lambda: _boot_times(observed.workers))
-    return next((time for known, time in times if known == array), None)
+    return _BOOT_TIMES.value_of((observed,), lambda: _boot_times(observed)).get(array.name)
 
 
-_BOOT_TIMES = LastValue[list[tuple[NodeArrayPolicy, float]]]()
+_BOOT_TIMES = LastObjects[dict[str, float]]()
 
 
-def _boot_times(workers: Sequence[WorkerState]) -> list[tuple[NodeArrayPolicy, float]]:
+def _boot_times(observed: ObservedWorkers) -> dict[str, float]:
     """By node array of which a boot was seen."""
-    found: list[tuple[NodeArrayPolicy, float]] = []
-    for array in _arrays_of(workers):
-        mine = (worker for worker in workers if worker.array is array or worker.array == array)
-        taken = [w.note.joined_at - w.made_at for w in mine if w.note.joined_at is not None]
-        longest = max((time for time in taken if 0 < time <= array.boot_timeout), default=None)
-        found += [] if longest is None else [(array, longest)]
-    return found
-
-
-def _arrays_of(workers: Sequence[WorkerState]) -> list[NodeArrayPolicy]:
-    found: list[NodeArrayPolicy] = []
-    for worker in workers:
-        array = worker.array
-        if array is not None and not any(array is known for known in found) and array not in found:
-            found.append(array)
+    found: dict[str, float] = {}
+    for name, workers in observed.by_array.items():
+        taken = [w.note.joined_at - w.made_at for w in workers if w.note.joined_at is not None]
+        times = [time for time in taken if 0 < time <= observed.arrays[name].boot_timeout]
+        if times:
+            found[name] = max(times)
     return found
 
 
@@ -96,15 +86,11 @@ def replaceable_workers(
     """Workers in service that may be replaced: none that a person keeps, drains or has enabled, that is quarantined, or
     that has reserved slots.
     """
-    pass_context = context.pass_context
-    for worker in context.observed.workers:
-        if worker.array != array or not worker.in_service or worker.host is None:
+    pass_context, staying = context.pass_context, {*spared, *context.disabled, *context.held}
+    for worker in context.observed.by_array.get(array.name, ()):
+        if not worker.in_service or worker.host is None:
             continue
-        if (
-            worker.before is None
-            or worker.enabled_by_hand
-            or worker.worker.id in {*spared, *context.disabled, *context.held}
-        ):
+        if worker.before is None or worker.enabled_by_hand or worker.worker.id in staying:
             continue
         if pass_context.kept(worker) is not None or pass_context.drained_by_person(worker) is not None:
             continue
@@ -143,7 +129,7 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, swapped_out: Se
     if not waiting or queue is None or queue.node_array != array.name:
         return None
     soon = context.pass_context.now + boot_time(array, context.observed)
-    workers = dict(_emptied(array, context, swapped_out))
+    workers = _emptied(array, context, swapped_out)
     others = (*_others(context, soon), *context.supply.coming)
     hosts = (*others, *workers.values())
     empty = OpenPlacement(hosts)
@@ -166,9 +152,7 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, swapped_out: Se
         soon=_usage_soon(array, usage, context, soon),
         floor=context.floors[array.name],
         present=frozenset(
-            worker.worker.type.name
-            for worker in context.observed.workers
-            if worker.array == array and worker.in_service
+            [each.worker.type.name for each in context.observed.by_array.get(array.name, ()) if each.in_service]
         ),
     )
 
@@ -180,25 +164,29 @@ def _wants(demands: Sequence[CategoryDemand], counts: Sequence[int]) -> tuple[Wa
 _EMPTIED = PerObject[ExecutionHost, Host]()
 
 
-def _emptied(array: NodeArrayPolicy, context: SwapContext, swapped_out: Sequence[str]) -> Iterator[tuple[str, Host]]:
-    """Every worker that takes jobs, or will when it reports again, as if empty. Workers that are being replaced are
-    included until they are gone: demand that only they could run is not stuck, because their successors will run it.
+def _emptied(array: NodeArrayPolicy, context: SwapContext, swapped_out: Sequence[str]) -> dict[str, Host]:
+    """By id, every worker that takes jobs, or will when it reports again, as if empty. Workers that are being replaced
+    are included until they are gone: demand that only they could run is not stuck, because their successors will run
+    it.
     """
-    coming = {host.name for host in context.supply.coming}
-    complexes = context.cluster.complexes
-    _EMPTIED.turn((complexes, context.names))
-    for worker in context.observed.workers:
+    observed, complexes, names = context.observed, context.cluster.complexes, context.names
+    closed = {host.name for host in context.supply.coming} | {worker.name for worker in observed.in_error}
+    hosts = {
+        worker.worker.id: worker.host
+        for worker in context.pass_context.undrained(observed.workers)
+        if worker.host is not None and worker.name not in closed
+        if worker.in_service or worker.unheard or worker.name in context.forecast.to_enable
+    }
+    emptied = _EMPTIED.each(
+        [*hosts.values()], hosts, lambda each: emptied_host(each, complexes, names), (complexes, names)
+    )
+    found = dict(zip(hosts, emptied, strict=True))
+    for worker in observed.workers if swapped_out else ():
         host, machine = worker.host, worker.worker
         if machine.id in swapped_out and not worker.gone:
             bare = host_values_of(machine.type, array, complexes, machine.bucket).host(machine.id, array.queue)
-            yield machine.id, emptied_host(host, complexes, context.names) if host is not None else bare
-            continue
-        if host is None or worker.name in coming or context.pass_context.drained_by_person(worker) is not None:
-            continue
-        if host.in_error:
-            continue
-        if worker.in_service or worker.unheard or worker.name in context.forecast.to_enable:
-            yield machine.id, _EMPTIED.of(host.name, host, lambda each: emptied_host(each, complexes, context.names))
+            found[machine.id] = emptied_host(host, complexes, names) if host is not None else bare
+    return {each.worker.id: found[each.worker.id] for each in observed.workers if each.worker.id in found}
 
 
 def _others(context: SwapContext, soon: float) -> Iterator[Host]:

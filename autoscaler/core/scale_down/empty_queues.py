@@ -16,7 +16,7 @@ def queues_empty_since(
     """Since when no counted job waits and none runs in any autoscaled queue. `possible`: what could ever run; no worker
     is kept for other jobs.
     """
-    hosts = [*observed.others, *observed.missing_hosts.values(), *(m.host for m in observed.workers if m.host)]
+    hosts = (*observed.hosts, *observed.missing_hosts.values())
     running = any(
         instance.jobs or instance.used
         for host in hosts

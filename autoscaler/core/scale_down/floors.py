@@ -33,11 +33,13 @@ def floors_of(
     return {
         array.name: Floor(
             array.limits.min_workers,
-            sum(
-                (worker.array is array or worker.array == array)
-                and (worker.in_service or counts_as_coming(worker, pass_context))
-                for worker in observed.workers
-                if worker.worker.id not in swapped_out
+            len(
+                [
+                    worker
+                    for worker in observed.by_array.get(array.name, ())
+                    if worker.in_service or counts_as_coming(worker, pass_context)
+                    if worker.worker.id not in swapped_out
+                ]
             ),
         )
         for array in policy.node_arrays

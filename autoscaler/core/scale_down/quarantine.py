@@ -41,9 +41,10 @@ def find_suspects(
     observed: ObservedWorkers, evidence: Evidence, quarantines: Sequence[Event], policy: Policy, now: float
 ) -> dict[str, Suspect]:
     """By worker id, all in service that seem broken. `quarantines`: earlier quarantines."""
-    serving = [worker for worker in observed.workers if worker.in_service]
+    serving = observed.in_service
+    in_error = [worker for worker in observed.in_error if worker.in_service]
     found: dict[str, tuple[Reason, Reason | None]] = {}
-    for worker in serving:
+    for worker in serving if evidence.failures or evidence.health else in_error:
         what = _broken(worker, evidence, policy, now)
         if what is not None:
             found[worker.worker.id] = what

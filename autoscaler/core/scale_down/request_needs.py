@@ -40,7 +40,8 @@ def stop_requests_of(snapshot: Snapshot) -> frozenset[str]:
     enabled since.
     """
     notes, since = snapshot.memory.workers, snapshot.now - ASKED_OF_LATE
-    of_late = {worker_id for worker_id, note in notes.items() if _still_asks(note, since)}
+    asked = [(worker_id, note) for worker_id, note in notes.items() if note.asked_to_stop_at is not None]
+    of_late = {worker_id for worker_id, note in asked if _still_asks(note, since)}
     return frozenset(
         worker_id
         for worker_id in snapshot.requests.auto_stops | of_late

@@ -71,14 +71,15 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
             worker.array.name
             for worker in observed.workers
             if worker.array is not None
-            if (worker.draining and not worker.note.seen_disabled) or pass_context.recent(worker.note.tried_at)
+            if (worker.draining and not worker.note.seen_disabled)
+            or (worker.note.tried_at is not None and pass_context.recent(worker.note.tried_at))
         ),
         swapped_out=swaps.leaving,
         suspects=facts.suspects,
         held={**holding.held, **requests.nodes},
         group_verdicts=group_verdicts,
     )
-    steps = scale_down([worker for worker in observed.workers if worker.in_service], context)
+    steps = scale_down(observed.in_service, context)
     return Serving(steps, holding, group_verdicts)
 
 
@@ -118,12 +119,13 @@ def _needed(
     """Names of the workers that waiting demand needs. Demand that no launch has helped keeps no worker that has been
     free for long.
     """
-    needed = use_order.needed(demands, unplaceable)
-    workers = facts.observed.workers
-    long_free = {worker.name for worker in workers if worker.in_service and facts.unhelped.free_for_long(worker)}
+    needed, unhelped = use_order.needed(demands, unplaceable), facts.unhelped
+    if not unhelped.failed:
+        return needed
+    long_free = {worker.name for worker in facts.observed.in_service if unhelped.free_for_long(worker)}
     if not needed & long_free:
         return needed
-    return needed - (long_free - use_order.needed(facts.unhelped.without(demands), unplaceable))
+    return needed - (long_free - use_order.needed(unhelped.without(demands), unplaceable))
 
 
 def _holding(facts: Facts, used: Set[str], to_enable: Set[str], going: Set[str]) -> Holding:

@@ -96,14 +96,13 @@ UNBOUNDED = 10**9
 def _prover(snapshot: Snapshot, observed: ObservedWorkers, asks: Iterable[JobRequest]) -> Prover:
     cluster, policy, fleet = snapshot.cluster, snapshot.policy, snapshot.fleet
     ours = [*(m.host for m in observed.workers if m.host is not None), *observed.missing_hosts.values()]
-    ours_by_name = frozenset(worker.name for worker in observed.workers)
-    reader = RequestReader(cluster, policy, ours_by_name)
+    reader = RequestReader(cluster, policy, observed.names)
     unlimited = {name: replace(pe, slots=UNBOUNDED) for name, pe in cluster.pes.items()}
     readings = Readings(
         reader,
         cluster,
         policy,
-        RequestReader(replace(cluster, pes=unlimited), policy, ours_by_name, rights=reader.rights),
+        RequestReader(replace(cluster, pes=unlimited), policy, observed.names, rights=reader.rights),
     )
     names = frozenset(name for ask in asks for name in _names(readings.demands(ask)))
     there = list(_machines(fleet))

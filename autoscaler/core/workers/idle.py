@@ -18,7 +18,7 @@ TOO_LATE = 60.0
 
 def idle_for(worker: WorkerState, now: float) -> float | None:
     """Seconds since it was last seen busy; None while it is not in service and empty."""
-    since = worker.since(Condition.IDLE)
+    since = worker.conditions.get(Condition.IDLE)
     return None if since is None else now - since
 
 
@@ -52,7 +52,7 @@ def removal_order(worker: WorkerState, stop_requests: Set[str]) -> tuple[bool, b
     """Sorting key, the worker that leaves first: one that asks to stop, one that its cloud may take, the most expensive
     one, the one that has been idle longest.
     """
-    since = worker.since(Condition.IDLE)
+    since = worker.conditions.get(Condition.IDLE)
     price = worker.worker.price_per_hour or 0.0
     return (
         worker.worker.id not in stop_requests,

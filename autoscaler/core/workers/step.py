@@ -77,6 +77,12 @@ class PassContext:
             return because(Code.STOPPING, how=self.overrides.stop)
         return because(Code.DRAINED_BY_COMMAND) if self.drained_by_command(worker) else None
 
+    def undrained(self, workers: Sequence[WorkerState]) -> Sequence[WorkerState]:
+        """Those of these workers that no person drains."""
+        if self.overrides.stop is None and not self.overrides.drain:
+            return workers
+        return [worker for worker in workers if self.drained_by_person(worker) is None]
+
     def drained_by_command(self, worker: WorkerState) -> bool:
         """Whether `drain` names this worker, whatever else a person stops."""
         return named_in(self.overrides.drain, worker) and not named_in(self.overrides.keep, worker)

@@ -46,9 +46,15 @@ class WorkerState:
     coming: bool = field(init=False, repr=False, compare=False)
     """Whether it is on its way into service, and no condition outweighs that."""
     in_service: bool = field(init=False, repr=False, compare=False)
+    unheard: bool = field(init=False, repr=False, compare=False)
+    """Whether it would be in service if qmaster had a load report from it."""
     draining: bool = field(init=False, repr=False, compare=False)
     """Whether we disabled it to leave."""
+    going: bool = field(init=False, repr=False, compare=False)
+    """Whether it is leaving, even if something still runs there; most of these steps cannot be undone."""
     gone: bool = field(init=False, repr=False, compare=False)
+    advised: bool = field(init=False, repr=False, compare=False)
+    """Whether its cloud only advises to move away: nothing ends yet."""
 
     def __post_init__(self) -> None:
         row, host = deciding(self.phase, self.conditions), self.host
@@ -60,9 +66,13 @@ class WorkerState:
         object.__setattr__(self, "empty", host is None or not host.busy)
         object.__setattr__(self, "coming", procedure is Procedure.JOINING)
         object.__setattr__(self, "in_service", procedure is Procedure.SCALE_DOWN)
+        object.__setattr__(self, "unheard", self.decisive is Condition.SILENT)
         draining = self.phase is Phase.DRAINING and self.decisive in (None, Condition.CUT_OFF)
         object.__setattr__(self, "draining", draining)
+        going = self.phase in (Phase.LEAVING, Phase.ENDING) and self.decisive in (None, Condition.FENCED)
+        object.__setattr__(self, "going", going)
         object.__setattr__(self, "gone", self.phase is Phase.GONE)
+        object.__setattr__(self, "advised", Condition.ADVISED in self.conditions)
 
     @property
     def made_at(self) -> float:
@@ -91,25 +101,6 @@ class WorkerState:
     def joined(self) -> bool:
         """Whether it is complete and only has to be enabled."""
         return self.coming and Condition.JOINED in self.conditions
-
-    @property
-    def unheard(self) -> bool:
-        """Whether it would be in service if qmaster had a load report from it."""
-        return self.decisive is Condition.SILENT
-
-    @property
-    def going(self) -> bool:
-        """Whether it is leaving, even if something still runs there; most of these steps cannot be undone."""
-        return self.phase in (Phase.LEAVING, Phase.ENDING) and self.decisive in (None, Condition.FENCED)
-
-    @property
-    def advised(self) -> bool:
-        """Whether its cloud only advises to move away: nothing ends yet."""
-        return Condition.ADVISED in self.conditions
-
-    def since(self, condition: Condition) -> float | None:
-        """Since when a condition holds; None: it does not hold, or that is not known."""
-        return self.conditions.get(condition)
 
 
 def same_host(one: str, other: str) -> bool:
