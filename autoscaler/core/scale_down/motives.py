@@ -4,7 +4,7 @@ nevertheless.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from autoscaler.core.capacity.alarms import alarm_of, stays
@@ -77,14 +77,40 @@ class Motive:
     """Whether it applies even if the autoscaler is paused."""
 
 
-def kept_by_keeper(motive: Motive, serving: ServingWorker) -> Reason | None:
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdict on a worker in service."""
+
+    serving: ServingWorker
+    motive: Motive | None
+    """The first that applies and that no keeper stops; None: it stays."""
+    reason: Reason
+    """Of that motive; of a worker that stays, of the first keeper of the last motive."""
+
+    @property
+    def worker(self) -> WorkerState:
+        return self.serving.worker
+
+
+def judged(serving: ServingWorker) -> Judged:
+    """The verdict on one worker in service: each motive is asked once, and its keepers if it applies."""
+    kept_by: Reason | None = None
+    for motive in MOTIVES:
+        reason = motive.applies(serving)
+        if reason is not None:
+            kept_by = _first(motive.keepers, serving)
+            if kept_by is None:
+                return Judged(serving, motive, reason)
+    assert kept_by is not None  # the last motive always applies
+    return Judged(serving, None, kept_by)
+
+
+def _first(keepers: Sequence[Check], serving: ServingWorker) -> Reason | None:
     """The reason of the first keeper that applies."""
-    return next((reason for keeper in motive.keepers if (reason := keeper(serving)) is not None), None)
-
-
-def leaves_for(motive: Motive, serving: ServingWorker) -> bool:
-    """Whether the motive applies and no keeper stops it."""
-    return motive.applies(serving) is not None and kept_by_keeper(motive, serving) is None
+    for keeper in keepers:
+        if (reason := keeper(serving)) is not None:
+            return reason
+    return None
 
 
 # -- why a worker leaves -----------------------------------------------------------------------------------------------

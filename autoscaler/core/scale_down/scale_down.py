@@ -6,7 +6,7 @@ leave at the end of the supply; a second placement without them checks the resul
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from autoscaler.core.actions import Disable
@@ -18,10 +18,10 @@ from autoscaler.core.placement.needs import Want
 from autoscaler.core.placement.placement import as_shares, place
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.scale_down.floors import Floor
-from autoscaler.core.scale_down.motives import MOTIVES, Motive, ServingWorker, kept_by_keeper, leaves_for
+from autoscaler.core.scale_down.motives import MOTIVES, Judged, Motive, ServingWorker, judged
 from autoscaler.core.scale_down.quarantine import Suspect
 from autoscaler.core.workers.group_verdict import GroupVerdict, group_verdict_of
-from autoscaler.core.workers.idle import removal_order
+from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.phases import Phase
 from autoscaler.core.workers.step import (
     PassContext,
@@ -91,15 +91,22 @@ class ServiceContext:
     group_verdicts: Mapping[str, GroupVerdict]
     """By group id, the verdict on all its workers."""
 
-    def about(self, worker: WorkerState, array: NodeArrayPolicy) -> tuple[object, ...]:
-        """The facts about a worker in its step, but for `disabled` and `stopped`."""
+    @property
+    def spoken_of(self) -> frozenset[str]:
+        """Names and ids of the workers of which a fact does not hold for all their array, but for groups."""
+        return self.needed.union(self.swapped_out, self.suspects, self.held)
+
+    def about_array(self, array: NodeArrayPolicy) -> tuple[object, ...]:
+        """The facts in the steps of all its workers."""
+        floor = self.floors[array.name]
+        not_empty = self.queue_not_empty.get(array.queue)
+        return floor.min_workers, floor.staying, self.under_way.get(array.name, 0), not_empty
+
+    def about(self, worker: WorkerState) -> tuple[object, ...]:
+        """The facts in the step of one worker, but for those of its array."""
         worker_id = worker.worker.id
         return (
             worker.name in self.needed,
-            self.floors[array.name].min_workers,
-            self.floors[array.name].staying,
-            self.under_way.get(array.name, 0),
-            self.queue_not_empty.get(array.queue),
             self.swapped_out.get(worker_id),
             self.suspects.get(worker_id),
             self.held.get(worker_id),
@@ -157,65 +164,76 @@ class _BusyWorkers:
 _BUSY = _BusyWorkers()
 
 
-def scale_down(machines: Sequence[WorkerState], context: ServiceContext) -> list[WorkerStep]:
+def scale_down(observed: ObservedWorkers, context: ServiceContext) -> list[WorkerStep]:
     """One step for every worker in service."""
     steps: list[WorkerStep] = []
     disabled, stopped = dict.fromkeys(context.floors, 0), dict.fromkeys(context.floors, 0)
     _BUSY.turn(replace(context.pass_context, now=0.0))
-    for worker in sorted(machines, key=lambda worker: removal_order(worker, context.pass_context.stop_requests)):
-        array = worker.array
+    of_arrays = {name: context.about_array(array) for name, array in observed.arrays.items()}
+    spoken_of = context.spoken_of
+    for worker in _in_removal_order(observed, context.pass_context.stop_requests):
+        array, machine = worker.array, worker.worker
         if array is None:
             continue
-        so_far = disabled[array.name], stopped[array.name]
-        about = () if worker.empty else (*context.about(worker, array), *so_far)
-        step = None if worker.empty else _BUSY.step_of(worker, about)
+        so_far, step = (disabled[array.name], stopped[array.name]), None
+        about: tuple[object, ...] = ()
+        if not worker.empty:
+            alone = machine.group_id or machine.id in spoken_of or worker.name in spoken_of
+            about = so_far, of_arrays[array.name], context.about(worker) if alone else ()
+            step = _BUSY.step_of(worker, about)
         if step is None:
             step = judge(context.serving_worker(worker, array, disabled=so_far[0], stopped=so_far[1]))
             _BUSY.keep(step, about)
         if step.action is not None:
             disabled[array.name] += step.note.disabling is Disabling.IDLE
             stopped[array.name] += step.note.disabling is Disabling.AUTO_STOP
-        steps.append(with_suspect(step, context.suspects.get(worker.worker.id)))
+        steps.append(with_suspect(step, context.suspects[machine.id]) if machine.id in context.suspects else step)
     return steps
 
 
-def with_suspect(step: WorkerStep, suspect: Suspect | None) -> WorkerStep:
+def _in_removal_order(observed: ObservedWorkers, stop_requests: Set[str]) -> Sequence[WorkerState]:
+    """Those in service, the one that leaves first at the beginning."""
+    workers = observed.in_removal_order
+    if not stop_requests:
+        return workers
+    return [
+        *[worker for worker in workers if worker.worker.id in stop_requests],
+        *[worker for worker in workers if worker.worker.id not in stop_requests],
+    ]
+
+
+def with_suspect(step: WorkerStep, suspect: Suspect) -> WorkerStep:
     """The same step, with a suspect that is only reported."""
-    if suspect is None or suspect.acts:
+    if suspect.acts:
         return step
     return replace(step, verdict=replace(step.verdict, reason=step.verdict.reason.then(suspect.reason)))
 
 
 def judge(serving: ServingWorker) -> WorkerStep:
-    """The step of one worker in service: the first motive that no keeper stops, or why it stays."""
-    return first_step(RULES, serving)
+    """The step of one worker in service: it is disabled for the first motive that no keeper stops, or stays."""
+    return first_step(RULES, judged(serving))
 
 
-def _rule(motive: Motive) -> Rule[ServingWorker]:
-    def disabled(serving: ServingWorker) -> WorkerStep:
-        return _disable(serving, motive)
+def _rule(motive: Motive) -> Rule[Judged]:
+    def disabled(one: Judged) -> WorkerStep:
+        return _disable(one, motive)
 
     row = Transition("", always, disabled, Disable, Phase.DRAINING, reasons=motive.reasons)
-    return Rule(motive.name, motive.why, lambda serving: leaves_for(motive, serving), (row,))
+    return Rule(motive.name, motive.why, lambda one: one.motive is motive, (row,))
 
 
-def _disable(serving: ServingWorker, motive: Motive) -> WorkerStep:
-    reason = motive.applies(serving)
-    assert reason is not None  # the rule applies only then
-    step = disable(serving.worker, serving.pass_context, motive.mark, reason, by_person=motive.by_person)
+def _disable(one: Judged, motive: Motive) -> WorkerStep:
+    step = disable(one.worker, one.serving.pass_context, motive.mark, one.reason, by_person=motive.by_person)
     if step.action is None or motive.mark is not Disabling.BROKEN:
         return step
-    return replace(step, note=replace(step.note, quarantined=reason))
+    return replace(step, note=replace(step.note, quarantined=one.reason))
 
 
-def _stay(serving: ServingWorker) -> WorkerStep:
-    against = kept_by_keeper(MOTIVES[-1], serving)
-    assert against is not None  # the last motive always applies, so one of its keepers does too
-    worker = serving.worker
-    return wait(worker, against) if against.code is Code.SCALE_DOWN_BATCH else keep(worker, against)
+def _stay(one: Judged) -> WorkerStep:
+    return wait(one.worker, one.reason) if one.reason.code is Code.SCALE_DOWN_BATCH else keep(one.worker, one.reason)
 
 
-RULES: tuple[Rule[ServingWorker], ...] = (
+RULES: tuple[Rule[Judged], ...] = (
     *map(_rule, MOTIVES),
     Rule("stay", "Something keeps it.", always, (Transition("", always, _stay),)),
 )

@@ -79,7 +79,7 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
         held={**holding.held, **requests.nodes},
         group_verdicts=group_verdicts,
     )
-    steps = scale_down(observed.in_service, context)
+    steps = scale_down(observed, context)
     return Serving(steps, holding, group_verdicts)
 
 
