@@ -56,7 +56,7 @@ def cluster_needs(cluster: Cluster, policy: Policy) -> Needs:
         accesses_of(cluster),
         cluster.quotas,
         cluster.access_lists,
-        reserved=any(instance.reserved for host in cluster.hosts for instance in host.instances),
+        reserved=bool([each for host in cluster.hosts for each in host.instances if each.reserved]),
         ckpt=ckpt_matters(cluster.ckpts, cluster.queues.values()),
     )
     return found.under(policy)

@@ -92,7 +92,7 @@ class SharedLimits:
         if cluster.max_user_jobs is not None:
             self._used |= self._jobs_by_user()
         self._unsure = {key: held for key, held in self._used.items() if UNKNOWN in key}
-        for job in (job for host in cluster.hosts for job in host.jobs if job.pe):
+        for job in [job for host in cluster.hosts for each in host.instances for job in each.jobs if job.pe]:
             # A parallel job stands under each of its queue instances, with its share of the slots there.
             self._used["pe", job.pe] = self._used.get(("pe", job.pe), 0) + job.slots
 

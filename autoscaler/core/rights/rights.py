@@ -16,10 +16,15 @@ def accesses_of(cluster: Cluster) -> Iterator[Access]:
     """The access of everything in the cell that has any."""
     yield cluster.global_access
     yield from (pe.access for pe in cluster.pes.values())
-    yield from (host.access for host in cluster.hosts)
+    yield from closed_hosts(cluster).values()
     for queue in cluster.queues.values():
         yield queue.access
         yield from (Access(**values) for values in queue.access_by_host.values())
+
+
+def closed_hosts(cluster: Cluster) -> Mapping[str, Access]:
+    """The hosts that are not open to everybody."""
+    return {host.name: host.access for host in cluster.hosts if host.access is not OPEN and host.access != OPEN}
 
 
 def _restricts(access: Access) -> bool:
@@ -43,7 +48,7 @@ class Rights:
         return cls(
             cluster.access_lists,
             cluster.global_access,
-            {host.name: host.access for host in cluster.hosts if _restricts(host.access)},
+            closed_hosts(cluster),
             any(map(_restricts, accesses_of(cluster))),
         )
 
