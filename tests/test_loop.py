@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.actions import Disable, Enable, Launch, LaunchSet, Remove, Terminate
+from autoscaler.core.actions import Action, Disable, Enable, Launch, LaunchSet, Remove, Terminate
 from autoscaler.core.limits.backoff import without_retried_failures
 from autoscaler.core.model.fleet import BucketKey, FailureKind, MachineState, Worker
 from autoscaler.core.model.memory import Backoff, Memory
@@ -592,16 +592,20 @@ def test_a_command_of_a_person_hardly_waits_for_the_pause_of_qmaster(
     assert time.monotonic() - began < PATIENCE / 2
 
 
-def test_a_removed_worker_hardly_waits_for_the_pause_of_qmaster(
-    one_host: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "action",
+    (Disable("i-1", "w1", because(Code.IDLE)), Remove("i-1", "w1", because(Code.IDLE))),
+    ids=["disabled", "removed"],
+)
+def test_a_worker_that_leaves_hardly_waits_for_the_pause_of_qmaster(
+    one_host: World, monkeypatch: pytest.MonkeyPatch, action: Action
 ) -> None:
-    """Its machine costs until the next pass terminates it."""
+    """Its machine costs until a later pass terminates it."""
     monkeypatch.setattr("autoscaler.engine.pass_timing.PERSONS_WAIT", 0.0)
     loop = start(one_host, decide=nothing)
     loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
-    removed = Outcome(Remove("i-1", "w1", because(Code.IDLE)), Result.DONE)
     done = loop.pass_once()
-    monkeypatch.setattr(Loop, "pass_once", lambda _: replace(done, outcomes=(removed,)))
+    monkeypatch.setattr(Loop, "pass_once", lambda _: replace(done, outcomes=(Outcome(action, Result.DONE),)))
     loop._guarded_pass()
     began = time.monotonic()
     loop._wait(0.0, at_least=0.0)
@@ -625,7 +629,7 @@ def test_a_worker_that_was_just_ordered_hardly_waits_for_the_pause_of_qmaster(
     assert time.monotonic() - began < PATIENCE / 2
 
 
-@pytest.mark.parametrize("code", (Code.BOOTING, Code.BOOTED, Code.JOINING))
+@pytest.mark.parametrize("code", (Code.BOOTING, Code.BOOTED, Code.JOINING, Code.SECOND_OBSERVATION))
 def test_a_worker_on_its_way_hardly_waits_for_the_pause_of_qmaster(
     one_host: World, monkeypatch: pytest.MonkeyPatch, code: Code
 ) -> None:

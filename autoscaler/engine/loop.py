@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Protocol
 
 from autoscaler.core.actions import (
+    Disable,
     Remove,
     Terminate,
 )
@@ -387,7 +388,7 @@ class Loop:
             delay=done.next_in,
             due=done.plan.due,
             acted=bool(done.acted),
-            continues=done.ordered or done.did(Remove),
+            continues=done.ordered or done.did(Disable) or done.did(Remove),
         )
 
     def _failed(self, error: Exception) -> float:

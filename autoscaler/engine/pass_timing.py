@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import WorkerVerdict
 from autoscaler.engine.arrivals import Arrivals
 
@@ -53,7 +54,9 @@ class PassTiming:
 
     _arrivals: Arrivals = field(default_factory=Arrivals)
     _continues: bool = False
-    """Whether the last pass ordered machines, or removed a host whose machine is still to be terminated."""
+    """Whether the last pass took a step of a worker that is paid until the next one: it ordered machines, disabled or
+    removed hosts, or waits for the observation that a removal needs.
+    """
 
     def pause_after(
         self,
@@ -68,9 +71,10 @@ class PassTiming:
     ) -> float:
         """Seconds from the end of a pass of `took` seconds until the next, if nothing rings. `delay`: to the next poll;
         `due`: when time alone changes the decision; `continues`: the pass ordered machines, which no listing has shown
-        yet, or removed hosts, whose machines are still to be terminated.
+        yet, or disabled or removed hosts, whose machines are still to be terminated.
         """
-        self._continues = continues
+        workers = tuple(workers)
+        self._continues = continues or any(each.reason.code is Code.SECOND_OBSERVATION for each in workers)
         arriving = self._arrivals.next_observation(workers, now, took)
         looks = [delay, *([SOON] if acted else []), *([] if arriving is None else [arriving])]
         return min(looks) if due is None else min(*looks, max(GATHER, due - now))
@@ -78,7 +82,7 @@ class PassTiming:
     def wait(self, began: float, pause: float, *, at_least: float, alone: float = 0.0) -> Wait:
         """The wait that begins now. It is never shorter than the last pass took (`at_least`), so that a storm of events
         leaves this machine half of its time, nor shorter than the pause that qmaster needs (`alone`). For an operator's
-        command, or a worker that was ordered, boots, joins or was removed, that pause is a few seconds at most.
+        command, or a worker that was ordered, boots, joins or leaves empty, that pause is a few seconds at most.
         """
         if self._arrivals.expected or self._continues:
             alone = min(alone, PERSONS_WAIT)

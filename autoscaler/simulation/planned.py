@@ -58,6 +58,10 @@ CHANGES_NOTHING = (Restart, Reimage, AskGridEngine, Kill, Annotate, TellWaiting)
 """Actions without effect here: nobody asks for the first two, and jobs that can never run are only reported."""
 
 
+CONTINUE = (Launch, Disable, Remove)
+"""Actions after which a worker is paid until the next step."""
+
+
 class PlanDecider:
     """Keeps the memory between passes and carries out the actions."""
 
@@ -87,7 +91,7 @@ class PlanDecider:
         if made.actions:
             run.acted(
                 changed=any(not isinstance(action, CHANGES_NOTHING) for action in made.actions),
-                continues=any(isinstance(action, Launch | Remove) for action in made.actions),
+                continues=any(isinstance(action, CONTINUE) for action in made.actions),
             )
         run.arriving = [worker for worker in made.workers if worker.reason.code in ON_THE_WAY]
         due = None if made.due is None else made.due - run.cloud.epoch

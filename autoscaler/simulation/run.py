@@ -485,7 +485,7 @@ class Simulation:
 
     def acted(self, *, changed: bool = True, continues: bool = False) -> None:
         """A pass did something: the next one sees the result soon. `changed`: something of cell or cloud; `continues`:
-        it ordered machines, or took out a host whose machine waits for its end.
+        it ordered machines, or disabled or took out a host whose machine waits for its end.
         """
         self._acted = self._needed = True
         self._changed, self._continues = changed, continues
