@@ -196,6 +196,14 @@ def test_a_quota_counts_slots_of_the_projects_running_jobs(
     assert (reason_code(made) is Code.BEYOND_QUOTA) is (expected is Code.BEYOND_QUOTA)
 
 
+@pytest.mark.parametrize(("project", "fitting"), (("green", 1), ("blue", 0)))
+def test_a_quota_for_each_project_on_each_host_counts_projects_apart(project: str, fitting: int) -> None:
+    rule = QuotaRule({"slots": "1"}, projects=("*",), hosts=("*",), each=frozenset({"projects", "hosts"}))
+    running = a_host("h1", slots=2, used=1), details_of(9000, group="users", project="blue")
+    things = (a_job(), details_of(1, group="users", project=project), *running, a_quota(rule))
+    assert plan(snapshot(*things)).fitting == fitting
+
+
 def test_nothing_is_launched_for_a_job_of_an_advance_reservation() -> None:
     things = (a_job(), details_of(1, group="users", reservation=7), a_host(reserved=1))
     made = plan(snapshot(*things))

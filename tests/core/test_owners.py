@@ -153,6 +153,11 @@ def test_in_a_cell_of_one_owner_too_many_deleted_jobs_stop_everything() -> None:
     )
 
 
+def test_whoever_has_a_job_is_an_owner_of_the_cell_even_if_it_does_not_count() -> None:
+    made = plan(a_snapshot(a_job(1, owner="ann"), a_job(2, owner="bob", state="hqw")))
+    assert [each.owner for each in made.memory.owners] == ["ann", "bob"]
+
+
 def test_an_owner_counts_for_a_month_after_their_last_job() -> None:
     history = with_owners(a_job(99, owner="ann"))
     history.observe()

@@ -11,6 +11,7 @@ from autoscaler.core.model.cluster import (
     Complex,
     Consumable,
     ExecutionHost,
+    JobDetail,
     QueueInstance,
     QuotaRule,
     QuotaSet,
@@ -32,7 +33,7 @@ def with_host_limits(snapshot: Snapshot) -> Snapshot:
     cluster = snapshot.cluster
     if not any("hosts" in rule.each for quota in cluster.quotas if quota.enabled for rule in quota.rules):
         return snapshot
-    limits = _Limits(cluster, QuotaRules(cluster, {**snapshot.memory.details, **cluster.details}))
+    limits = _Limits(cluster, {**snapshot.memory.details, **cluster.details})
     hosts = tuple(map(limits.on_host, cluster.hosts))
     arrays = tuple(limits.on_workers(array) for array in snapshot.policy.node_arrays)
     found = tuple(limits.found.values())
@@ -55,19 +56,16 @@ class _OfHost:
 
 
 class _Limits:
-    def __init__(self, cluster: Cluster, rules: QuotaRules) -> None:
+    def __init__(self, cluster: Cluster, details: Mapping[int, JobDetail]) -> None:
         self.found: dict[str, HostLimit] = {}
         """By name, all that some host or worker has."""
         self._cluster = cluster
-        self._rules = rules
+        self._rules = rules = QuotaRules(cluster, details)
         self._types = {name: entry.type for name, entry in rules.complexes.items()}
         self._values = {
             "users": _first(category.ask.owner for category in cluster.job_categories),
             "projects": _first(
-                cluster.details[job].project
-                for category in cluster.job_categories
-                for job in category.jobs
-                if job in cluster.details
+                details[job].project for category in cluster.job_categories for job in category.jobs if job in details
             ),
             "pes": ("", *sorted(cluster.pes)),
         }
