@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 
 from autoscaler.core.hosts.host_owners import Claims, Hosts
 from autoscaler.core.hosts.load_reports import counted_silence
@@ -33,6 +34,7 @@ from autoscaler.core.workers.settled import SettledObservation, SettledWorkers, 
 from autoscaler.core.workers.worker_state import WorkerState
 
 _SETTLED = SettledObservation()
+_OLDEST_FIRST = attrgetter("worker.created_at", "worker.id")
 
 
 def observe_workers(
@@ -81,7 +83,7 @@ def _observed(
             gone_missing[worker_id] = seen
     named = {worker.host.name for worker in (*machines, *absent) if worker.host is not None}
     return ObservedWorkers(
-        workers=tuple(sorted(machines, key=lambda worker: (worker.worker.created_at, worker.worker.id))),
+        workers=tuple(sorted(machines, key=_OLDEST_FIRST)),
         others=tuple(host for host in cluster.hosts if host.name not in named),
         missing=gone_missing,
         missing_hosts={m.worker.id: m.host for m in absent if m.host is not None and not m.gone},
@@ -166,7 +168,8 @@ class _Observation:
         """`host`: the one that has its name, whoever owns it."""
         before = self.memory.workers.get(worker.id)
         if host is None or owners.get(host.name) == worker.id:
-            before = self._with_older_mark(worker, host, before)
+            if host is not None and (before is None or before.host is None):
+                before = self._with_older_mark(worker, host, before)
             successor = self.claims.successor(worker, host) if host is not None else None
             state = None if successor is not None else self._settled(worker, host, before)
             if state is None:
@@ -179,13 +182,11 @@ class _Observation:
         held = Condition.NAME_AWAITED if awaited else Condition.NAME_TAKEN
         return _machine(self, worker, None, before, name_held=held)
 
-    def _with_older_mark(
-        self, worker: Worker, host: ExecutionHost | None, before: WorkerNote | None
-    ) -> WorkerNote | None:
+    def _with_older_mark(self, worker: Worker, host: ExecutionHost, before: WorkerNote | None) -> WorkerNote | None:
         """The note of a machine that takes over the execution host of an older one, with our mark if we had disabled
         that host.
         """
-        if host is None or (before is not None and before.host is not None) or not disabled(host):
+        if not disabled(host):
             return before
         marked = (
             note
