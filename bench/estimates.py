@@ -22,6 +22,8 @@ from typing import Any
 from autoscaler.core.estimates.run_times import Likeness, RunTimes
 
 SHARES = (0.5, 0.9)
+WITHIN = 0.8
+"""Share of the jobs that ranges hold at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,9 @@ def judge(jobs: Sequence[Ran]) -> dict[str, Any]:
 
 
 def kept(figures: dict[str, Any]) -> bool:
-    """Better than both others, at both quantiles."""
+    """Better than both others, at both quantiles; and ranges hold what they say."""
     losses = figures["loss"]
-    return all(
+    return figures["within"] >= WITHIN and all(
         losses[f"history {share:g}"] < min(losses[f"all jobs {share:g}"], losses[f"requested {share:g}"])
         for share in SHARES
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -9,7 +10,16 @@ import pytest
 
 from autoscaler.core.estimates.estimates import NO_ESTIMATES, RunTime
 from autoscaler.core.estimates.estimator import Estimator
-from autoscaler.core.estimates.run_times import KEPT, Estimate, Likeness, RunTimes, quantile
+from autoscaler.core.estimates.run_times import (
+    KEPT,
+    LEAST_JUDGED,
+    MOST_OWNERS,
+    WIDEST,
+    Estimate,
+    Likeness,
+    RunTimes,
+    quantile,
+)
 from autoscaler.core.model.cluster import Cluster, HostJob
 from tests.core.building import NOW, a_host, a_job, a_snapshot, jobs
 
@@ -72,6 +82,44 @@ def test_of_a_running_job_only_longer_ones_count() -> None:
 def test_what_ran_lately_weighs_most() -> None:
     assert known(history(*[(ALIGN, 10.0)] * 60, *[(ALIGN, 1_000.0)] * 20), ALIGN).median == 1_000
     assert quantile([10.0] * 30 + [1_000.0] * 20, 0.5) == 1_000
+
+
+def held(seconds: Sequence[float]) -> float:
+    """The share of these jobs, one after the other, that their range held."""
+    times, within = RunTimes(), 0
+    for each in seconds:
+        found = times.estimate(ALIGN)
+        within += found is not None and found.low <= each <= found.high
+        times.add(ALIGN, each)
+    return within / len(seconds)
+
+
+def test_ranges_hold_eight_of_ten_jobs_whose_run_times_drift() -> None:
+    chance = Random(3)
+    drifting = [100.0 * 1.01**n * chance.uniform(0.95, 1.05) for n in range(400)]
+    assert held(drifting) > 0.8
+    assert held(drifting[:LEAST_JUDGED]) < 0.5, "as long as no estimate was judged"
+
+
+def test_a_range_is_no_wider_than_what_the_owners_last_jobs_need() -> None:
+    times = history(*[(ALIGN, seconds) for n in range(30) for seconds in (100.0, 100.0, 100.0)])
+    assert (known(times, ALIGN).low, known(times, ALIGN).high) == (100.0, 100.0)
+    wild = history(*[(ALIGN, 100.0 if n % 5 else 100_000.0) for n in range(100)], *[(ALIGN, 100.0)] * 60)
+    assert known(wild, ALIGN).high <= 100.0 * WIDEST
+
+
+def test_a_running_job_is_not_estimated_to_end_before_now() -> None:
+    times = history(*[(ALIGN, 100.0 * 1.05**n) for n in range(60)])
+    assert known(times, ALIGN).low < known(times, ALIGN).median / 1.5
+    assert known(times, ALIGN, running=1_500.0).low >= 1_500.0
+
+
+def test_of_few_owners_ranges_are_remembered() -> None:
+    times = RunTimes()
+    for n in range(MOST_OWNERS + 50):
+        for _ in range(2):
+            times.add(Likeness(f"u{n}", "job"), 10.0)
+    assert len(times._ranges) == MOST_OWNERS
 
 
 def test_memory_is_bounded_and_the_longest_unused_likeness_is_forgotten() -> None:

@@ -28,7 +28,7 @@ PURE_MODULES = {
         "operator",
         "re",
     ),
-    *("statistics", "string", "textwrap", "types", "typing"),
+    *("array", "statistics", "string", "textwrap", "types", "typing"),
 }
 """Standard library modules whose functions give the same answer to the same arguments, `CLOCK` apart."""
 
