@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.model.fleet import Bucket
@@ -19,8 +17,6 @@ from autoscaler.simulation.results import Document, document_of
 from autoscaler.simulation.run import EPOCH, Decider, Pace, Simulation
 from autoscaler.simulation.workload import Workload, WorkloadError
 
-NEW_OBJECTS = 50_000
-"""How many new objects there have to be in a simulation before cycles are searched for."""
 Progress = Callable[[str, float, int], None]
 """Called with the policy's name, the simulated second, and the tasks submitted so far."""
 
@@ -109,22 +105,8 @@ def try_policy(
         progress=None if progress is None else lambda now, tasks: progress(candidate.name, now, tasks),
     )
     started(simulation)
-    with _cycles_searched_seldom():
-        simulation.run()
+    simulation.run()
     return document_of(candidate.name, simulation, least_price_a_core(offers), policy.currency, candidate.rule)
-
-
-@contextmanager
-def _cycles_searched_seldom() -> Iterator[None]:
-    """Python looks for objects that refer only to each other after so many new ones. A pass makes thousands, of which
-    some fifteen are in a cycle: as shipped, looking for them took 7 % of a simulation.
-    """
-    first, *others = gc.get_threshold()
-    gc.set_threshold(max(first, NEW_OBJECTS), *others)
-    try:
-        yield
-    finally:
-        gc.set_threshold(first, *others)
 
 
 def _fresh(cell: CellConfiguration, policy: Policy) -> CellConfiguration:

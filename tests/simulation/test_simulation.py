@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,13 +11,13 @@ from autoscaler.engine.pass_timing import GATHER
 from autoscaler.engine.qmaster_guard import SHARE as GUARD_SHARE
 from autoscaler.engine.qmaster_guard import WINDOW as GUARD_WINDOW
 from autoscaler.simulation.baselines import rule_of
-from autoscaler.simulation.candidates import NEW_OBJECTS, Candidate, Conditions, allowed_offers, try_policy
+from autoscaler.simulation.candidates import allowed_offers
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.cloud import Billing, Delays
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.results import document_of
 from autoscaler.simulation.run import Pace, Simulation
-from autoscaler.simulation.workload import LOCAL, Workload, WorkloadJob
+from autoscaler.simulation.workload import LOCAL, WorkloadJob
 from tests.simulation.playing import a_policy, a_simulation, a_workload, buckets, jobs_of, numbered
 
 HYBRID = a_policy(hybrid=True, scale_up_batch=10, scale_down_batch=10)
@@ -146,23 +144,6 @@ def test_a_machine_that_never_boots_is_replaced() -> None:
     # Drawn of this seed: one of the first two fails.
     assert sum(measures.launched.values()) > 2
     assert measures.hours.boot > 2 * 300 / 3600
-
-
-def test_cycles_are_searched_for_seldom_while_a_simulation_runs() -> None:
-    of_tests, seen = gc.get_threshold(), list[int]()
-
-    def jobs() -> Iterator[WorkloadJob]:
-        for job in jobs_of(2):
-            yield job
-            seen.append(gc.get_threshold()[0])
-
-    gc.set_threshold(700, 10, 10)
-    try:
-        try_policy(Candidate("x", HYBRID), Workload("test", jobs()), Conditions(buckets()))
-        assert gc.get_threshold() == (700, 10, 10)
-    finally:
-        gc.set_threshold(*of_tests)
-    assert seen == [NEW_OBJECTS, NEW_OBJECTS]
 
 
 def test_jobs_that_nothing_allowed_runs_do_not_keep_it_running() -> None:
