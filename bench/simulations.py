@@ -19,6 +19,7 @@ from pathlib import Path
 
 from autoscaler.commands._simulated import SimulationOptions, conditions_of, workload_of
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.garbage import collect_rarely
 from autoscaler.simulation.candidates import Candidate, try_policy
 from autoscaler.simulation.run import Simulation
 from bench.plans import reference
@@ -119,6 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--hybrid", action="store_true", help="workers of all sizes of m5, idle for 30 s at most")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     given = parser.parse_args(arguments)
+    collect_rarely()  # as the command does
     options = SimulationOptions(most=given.jobs, skip=given.skip, one_host=16)
     read = workload_of(given.workload, options, 16)
     watch = Watch(read.expected or 1)
