@@ -193,22 +193,30 @@ def _read(inputs: _Inputs, now: float) -> _Judged:
         cluster.max_array_tasks,
         priorities=cluster.priorities,
     )
-    admission = _Admission(inputs, details)
-    for part in _oldest_first(admission.rules.split(access.split(eligible.parts, details, needs))):
-        admission.add(_not_barred(part, inputs.barred, policy))
-    demands = _demands_of(admission.merged, admission.withheld)
-    counted = tuple(tuple(admission.merged[want.demand, want.launches]) for want in demands)
-    demands = kept_from_hosts(demands, counted, memory.unstarted)
+    parts = access.split(eligible.parts, details, needs)
+    demands, counted, uncounted = _admitted(parts, inputs, details) if parts else ((), (), ())
     demand = PendingDemand(
         wanted=demands,
         counted=counted,
-        uncounted=tuple(admission.uncounted),
+        uncounted=uncounted,
         names=forced_in(cluster.complexes).union(*(_names(want.demand) for want in demands)),
         able_since=eligible.able_since,
         unable=eligible.unable,
         details=details,
     )
     return _Judged(demand, depends_on_time=eligible.depends_on_time or policy.rules is not None)
+
+
+def _admitted(
+    parts: Sequence[CategoryPart], inputs: _Inputs, details: Mapping[int, JobDetail]
+) -> tuple[tuple[CategoryDemand, ...], tuple[tuple[CategoryPart, ...], ...], tuple[CategoryPart, ...]]:
+    """The demands, the parts that each came from, and the parts that do not count."""
+    admission = _Admission(inputs, details)
+    for part in _oldest_first(admission.rules.split(parts)):
+        admission.add(_not_barred(part, inputs.barred, inputs.policy))
+    demands = _demands_of(admission.merged, admission.withheld)
+    counted = tuple(tuple(admission.merged[want.demand, want.launches]) for want in demands)
+    return kept_from_hosts(demands, counted, inputs.memory.unstarted), counted, tuple(admission.uncounted)
 
 
 def _not_barred(part: CategoryPart, barred: Barred, policy: Policy) -> CategoryPart:

@@ -84,11 +84,15 @@ def watch(
     """Every trial by order id, those included that begin now. `usable`: hosts with room for jobs, by name. Orders from
     before `since` have no trial any more.
     """
-    orders, machines = whole(snapshot.fleet.orders), observed.by_order
+    orders = whole(snapshot.fleet.orders)
+    trials = _trials(snapshot, orders, since)
+    if all(trial.closed for trial in trials.values()):
+        return {order_id: Watched(trial) for order_id, trial in trials.items() if order_id in orders}
+    machines = observed.by_order
     due = {order.id for order, _ in outstanding(snapshot.fleet, snapshot.policy, pass_context.now)}
     observation = _Observation(snapshot, pass_context, categories, usable)
     found: dict[str, Watched] = {}
-    for order_id, trial in _trials(snapshot, orders, since).items():
+    for order_id, trial in trials.items():
         if trial.closed:
             if order_id in orders:
                 found[order_id] = Watched(trial)
