@@ -19,6 +19,7 @@ from autoscaler.core.model.complexes import amount
 from autoscaler.simulation.cell import CellConfiguration, HostChange
 from autoscaler.simulation.hosts import Run, SimulatedHost
 from autoscaler.simulation.scheduler import (
+    BY_PRIORITY,
     HostOrder,
     Pending,
     PendingCategory,
@@ -211,8 +212,10 @@ class GridEngine:
 
     def schedule(self) -> int:
         """One run of the scheduler; returns how many tasks started."""
-        open_hosts = [host for host in self.hosts.values() if host.takes_jobs and host.free > 0]
-        if not open_hosts or not self._waiting:
+        if not self._waiting:
+            return 0
+        open_hosts = [host for host in self.hosts.values() if host.used < host.slots and host.takes_jobs]
+        if not open_hosts:
             return 0
         started = schedule(
             self._waiting.values(), open_hosts, self.configuration.pes, self._order, self._start,
@@ -223,6 +226,8 @@ class GridEngine:
         return started
 
     def _ranking(self) -> Ranking:
+        if len(self._waiting) == 1:
+            return BY_PRIORITY  # there is nothing to rank
         waiting = (each.ask.slots_max for each in self._waiting.values())
         sizes = {*waiting, *(slots for slots, tasks in self._running.items() if tasks)}
         oldest = self.oldest_submission()

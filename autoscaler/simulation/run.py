@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from autoscaler.engine.arrivals import look_after
 from autoscaler.engine.pass_timing import SOON, PassTiming, Wait
 from autoscaler.engine.qmaster_guard import QmasterGuard
 from autoscaler.process import Completed
-from autoscaler.simulation.cell import CellConfiguration
+from autoscaler.simulation.cell import CellConfiguration, HostChange
 from autoscaler.simulation.cloud import Cloud, Machine
 from autoscaler.simulation.grid_engine import GridEngine
 from autoscaler.simulation.hosts import Run
@@ -130,7 +130,7 @@ class Simulation:
         self.skipped = 0
         self.pass_cpu = 0.0
         self.stopped = False
-        self._events: list[tuple[float, int, int, Any]] = []
+        self._events: list[tuple[float, Kind, int, Any]] = []
         self._numbers = 0
         self._next_schedule: float | None = None
         self._scheduled_at = 0.0
@@ -177,14 +177,15 @@ class Simulation:
         for change in self.cell.host_changes:
             self._at(change.at, Kind.HOST, change)
         self._pass_at(0.0)
+        handlers = self._handlers(jobs)
         while self._events and not self.stopped and self.now < until:
             at, kind, _, what = heapq.heappop(self._events)
             if at > self.now:
                 self.now = self.engine.now = at
-            if kind == Kind.PASS and self._is_stuck:
+            if kind is Kind.PASS and self._is_stuck:
                 self.now = self._last_progress  # what followed would not have been waited for
                 break
-            self._happen(Kind(kind), what, jobs)
+            handlers[kind](what)
             self._show()
             if self.over and not self.cloud.machines:
                 break
@@ -207,40 +208,39 @@ class Simulation:
         """End before the next event; what was gathered stays true for the time so far."""
         self.stopped = True
 
-    def _happen(self, kind: Kind, what: Any, jobs: Iterator[WorkloadJob]) -> None:
-        match kind:
-            case Kind.SUBMIT:
-                self._submit(what, jobs)
-            case Kind.END:
-                self._end(what)
-            case Kind.BOOT:
-                self._boot(what)
-            case Kind.REPORT:
-                self._report(what)
-            case Kind.HOST:
-                self.engine.change_host(what)
-                self._schedule_soon(flushed=False)
-                self._change()
-            case Kind.MARKET:
-                self.cloud.market_changes(self.now)
-                self._change()
-            case Kind.NOTICE:
-                self._notice(what)
-            case Kind.TAKEN:
-                self._taken(what)
-            case Kind.SILENT:
-                self.engine.change(what, heard=False)
-                self._change()
-            case Kind.GONE:
-                self._gone(what)
-            case Kind.FORGET:
-                self.cloud.forget(what)
-            case Kind.SCHEDULE:
-                self._schedule()
-            case Kind.ACT:
-                what()
-            case Kind.PASS:
-                self._pass(what)
+    def _handlers(self, jobs: Iterator[WorkloadJob]) -> Mapping[Kind, Callable[[Any], None]]:
+        """What each kind of event does with what it is about."""
+        return {
+            Kind.SUBMIT: lambda job: self._submit(job, jobs),
+            Kind.END: self._end,
+            Kind.BOOT: self._boot,
+            Kind.REPORT: self._report,
+            Kind.HOST: self._host_changes,
+            Kind.MARKET: self._market_changes,
+            Kind.NOTICE: self._notice,
+            Kind.TAKEN: self._taken,
+            Kind.SILENT: self._silent,
+            Kind.GONE: self._gone,
+            Kind.FORGET: self.cloud.forget,
+            Kind.SCHEDULE: self._schedule,
+            Kind.ACT: lambda effect: effect(),
+            Kind.PASS: self._pass,
+        }
+
+    def _host_changes(self, change: HostChange) -> None:
+        """A persistent host comes, or has another number of slots."""
+        self.engine.change_host(change)
+        self._schedule_soon(flushed=False)
+        self._change()
+
+    def _market_changes(self, _: None) -> None:
+        self.cloud.market_changes(self.now)
+        self._change()
+
+    def _silent(self, name: str) -> None:
+        """Qmaster takes a host for silent."""
+        self.engine.change(name, heard=False)
+        self._change()
 
     def _at(self, at: float, kind: Kind, what: object = None) -> None:
         self._numbers += 1
@@ -278,7 +278,7 @@ class Simulation:
             self._next_schedule = at
             self._at(at, Kind.SCHEDULE)
 
-    def _schedule(self) -> None:
+    def _schedule(self, _: None) -> None:
         if self._next_schedule is None or self.now < self._next_schedule:
             return
         self._next_schedule, self._scheduled_at = None, self.now

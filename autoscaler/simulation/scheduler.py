@@ -203,7 +203,9 @@ def place(
     slots, needs = category.ask.slots_max, category.needs
     rule = PE_SLOTS if category.ask.pe is None else pes[category.ask.pe].allocation_rule
     if rule == PE_SLOTS:
-        fitting = [host for host in hosts if host.free >= slots and _most(host, needs, slots) >= slots]
+        fitting = [host for host in hosts if host.slots - host.used >= slots]
+        if needs:
+            fitting = [host for host in fitting if _most(host, needs, slots) >= slots]
         return ((order.best(fitting), slots),) if fitting else None
     room = [(host, _most(host, needs, host.free)) for host in hosts if host.free > 0]
     usable = {host: most for host, most in room if most > 0}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -14,9 +13,7 @@ from hypothesis import strategies as st
 
 from autoscaler.simulation.measures import Measures, quantile
 from autoscaler.simulation.results import waits_of
-from autoscaler.simulation.run import Kind
 from autoscaler.simulation.series import POINTS, Series
-from autoscaler.simulation.workload import WorkloadJob
 from tests.simulation.playing import a_policy, a_simulation, a_workload, jobs_of, numbered
 
 MOMENTS = st.floats(0.0, 1e7, allow_nan=False)
@@ -56,8 +53,8 @@ def test_what_waits_and_runs_is_counted_in_passing() -> None:
     run = a_simulation(sorted(jobs, key=lambda job: job.submitted), a_policy(hybrid=True))
     counted: list[int] = []
 
-    def check(kind: Kind, what: Any, jobs: Iterator[WorkloadJob]) -> None:
-        happen(kind, what, jobs)
+    def check(now: float, values: tuple[float, ...]) -> None:
+        change(now, values)
         pending = [each for category in run.engine.pending() for each in (*category.jobs, *category.held.values())]
         counted.append(run.engine.waiting)
         assert run.engine.waiting == sum(each.left for each in pending)
@@ -65,7 +62,8 @@ def test_what_waits_and_runs_is_counted_in_passing() -> None:
         rented = [each.worker for each in run.cloud.machines.values() if each.ending is None]
         assert run.cloud.rented == (len(rented), sum(worker.price_per_hour or 0.0 for worker in rented))
 
-    happen, run._happen = run._happen, check  # type: ignore[method-assign]
+    change = run.measures.series.change
+    run.measures.series.change = check  # type: ignore[method-assign]
     assert run.run().finished == 43
     assert max(counted) > 15
 
