@@ -104,7 +104,7 @@ def a_policy(*, hybrid: bool) -> Policy:
         name="execute",
         queue="main.q",
         host_group="@allhosts",
-        instance_type="m5.large" if hybrid else "m5.8xlarge",
+        instance_type="m5.large" if hybrid else "m5.24xlarge",
         hybrid=hybrid,
         limits=Limits(max_workers=1_000),
         idle_timeout=30.0 if hybrid else 600.0,

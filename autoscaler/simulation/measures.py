@@ -47,8 +47,8 @@ class Measures:
     """Everything that a report shows, added up as events happen."""
 
     def __init__(self) -> None:
-        self.waits, self.runs, self.slots = array("d"), array("d"), array("l")
-        self.owners, self.projects = array("l"), array("l")
+        self.waits, self.runs, self.slots = array("d"), array("d"), array("i")
+        self.owners, self.projects = array("i"), array("i")
         """Parallel to `waits`: index into `names`."""
         self.names: dict[str, int] = {}
         self.submitted, self.finished, self.deleted = 0, 0, 0
