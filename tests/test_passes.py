@@ -7,16 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.core.actions import Remove
 from autoscaler.core.model.fleet import Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.policy import CircuitBreaker, Policy
+from autoscaler.engine import actor
+from autoscaler.engine.executors import together
 from autoscaler.engine.loop import Loop
 from autoscaler.providers.cloud_pipeline.api import refusal
 from autoscaler.providers.fake import FakeProvider, FakeSettings, Faults
 from autoscaler.providers.interface import Launched, LaunchOrder, Throttled, Unreachable
 from autoscaler.report.sentence import sentence
 from autoscaler.report.status import Now, status, status_pairs
+from autoscaler.store.journal import Result
 from autoscaler.store.overrides import Verb
 from tests.simulated.autoscaler import POLICY, TAG, World, left_over, settle, start, step
 from tests.simulated.cluster import ended_once
@@ -36,6 +40,23 @@ def test_ten_jobs_run_once_and_their_workers_leave(empty_cell: World) -> None:
     loop = start(empty_cell)
     settle(empty_cell, loop)
     assert (ended_once(empty_cell.cluster.jobs), left_over(empty_cell, loop)) == (True, [])
+
+
+def test_workers_whose_removal_has_to_wait_for_a_later_pass_leave_too(
+    empty_cell: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(together, "REMOVED_AT_ONCE", 1)
+    monkeypatch.setattr(actor, "REMOVING_FOR", -1.0)  # each pass removes one host
+    empty_cell.cluster.submit(4, seconds=30)
+    loop, results = start(empty_cell), list[list[Result]]()
+    while left_over(empty_cell, loop) or not results:
+        done = step(empty_cell, loop)
+        assert done is not None
+        results.append([each.result for each in done.outcomes if isinstance(each.action, Remove)])
+        assert len(results) < 60
+    assert [Result.DONE, Result.NOT_BEGUN] in results
+    assert sum(each.count(Result.DONE) for each in results) == 2
+    assert not any(record.levelname == "WARNING" for record in caplog.records)
 
 
 def test_in_an_unchanged_world_nothing_is_done(empty_cell: World) -> None:

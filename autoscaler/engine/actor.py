@@ -7,14 +7,16 @@ at once and reported by the next pass.
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 
-from autoscaler.core.actions import Action, Launch, Reimage, Restart, Terminate
+from autoscaler.core.actions import Action, Launch, Reimage, Remove, Restart, Terminate
 from autoscaler.core.model.fleet import Worker
 from autoscaler.core.model.waits import doubled_wait
 from autoscaler.engine.execution import ExecutionContext, Seen
@@ -36,6 +38,9 @@ SWEEP_EVERY = 10.0
 SWEEP_ANYWAY = 600.0
 """Seconds between two searches for leftovers of groups, in case a person removed their last host."""
 NOT_ALLOWED = "the provider raised an error that its contract does not allow"
+REMOVING_FOR = 10.0
+"""Seconds after which a pass begins no further removal: jobs that came meanwhile wait for the next pass."""
+LATER = "the pass has removed hosts for long enough: a later one goes on"
 FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
 """Seconds until an order without an answer is requested again, doubled each time."""
 
@@ -66,12 +71,18 @@ class Actor:
     """One for the life of a process: it knows which calls are under way off the loop's thread."""
 
     def __init__(
-        self, context: ExecutionContext, *, patience: float = 1.0, on_late: Callable[[], None] = lambda: None
+        self,
+        context: ExecutionContext,
+        *,
+        patience: float = 1.0,
+        on_late: Callable[[], None] = lambda: None,
+        stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
         self._context = context
         self._patience = patience
         """Seconds that a pass waits for the provider, so that it can report a quick answer itself."""
         self._on_late = on_late
+        self._stopwatch = stopwatch
         self._orders: dict[str, Future[None]] = {}
         self._calls: dict[str, Future[None]] = {}
         self._backoff: dict[str, _Backoff] = {}
@@ -104,7 +115,7 @@ class Actor:
         carry_on: Callable[[], bool] = lambda: True,
     ) -> list[Outcome]:
         """Carry out a plan's actions. From the first batch before which `carry_on` returns False, or the lease is not
-        held, all are left undone.
+        held, all are left undone; removals also once they have taken long.
 
         Returns their outcomes, and those of earlier actions that ended meanwhile.
         """
@@ -115,18 +126,22 @@ class Actor:
         if not self._forbidden():
             self.sweep()
             self._sweep_groups()
-        stopped = ""
+        stopped, remove_until = "", math.inf
         for batch in batches_of(plan):
             item, action = batch[0], batch[0].action
             stopped = stopped or (self._forbidden() if carry_on() else "the autoscaler stopped before its turn")
             if stopped:
                 outcomes += [self._journal(one, Outcome(one.action, Result.NOT_BEGUN, stopped)) for one in batch]
+            elif isinstance(action, Remove) and (now := self._stopwatch()) > remove_until:
+                outcomes += [self._journal(one, Outcome(one.action, Result.NOT_BEGUN, LATER)) for one in batch]
             elif isinstance(action, Launch):
                 expected[item.order_id or ""] = action
                 self._begin_order(item.order_id or "")
             elif isinstance(action, OfProvider):
                 calls.append(_Call(item, action))
             else:
+                if isinstance(action, Remove):
+                    remove_until = min(remove_until, now + REMOVING_FOR)
                 actions = [one.action for one in batch if not isinstance(one.action, Launch)]
                 done = execute_all(actions, self._context, seen)
                 outcomes += [self._journal(*each) for each in zip(batch, done, strict=True)]

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from autoscaler.core.actions import Action, Launch, Reimage, Restart, Terminate, WorkerAction, subject_of
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.actor import LATER
 from autoscaler.engine.pass_listener import Pass, PassListener
 from autoscaler.store.journal import Outcome, Result
 
@@ -30,6 +31,9 @@ class OutcomeLog(PassListener):
             words = " | ".join(outcome.message.splitlines())
             line = f"{kind} {target}: {outcome.result}" + (f": {words}" if words else "")
             fields = _fields(outcome) | _queue_of(outcome.action, done.observation.snapshot)
+            if outcome.message == LATER:
+                log.debug(line, extra=fields)
+                continue
             if outcome.result in (Result.DONE, Result.UNDER_WAY) and not _gives_up(outcome, done.ending):
                 asked_for = isinstance(outcome.action, Restart | Reimage) and outcome.result is Result.DONE
                 log.log(logging.INFO if asked_for else logging.DEBUG, line, extra=fields)

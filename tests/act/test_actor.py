@@ -15,7 +15,9 @@ from autoscaler.core.actions import Disable, Enable, Enrol, Numbered, Remove, Re
 from autoscaler.core.model.fleet import FailureKind, InstanceType, MachineState, OrderState, Worker
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.workers.phases import Phase
+from autoscaler.engine.actor import LATER, REMOVING_FOR, Actor
 from autoscaler.engine.cell_lease import LeaseNotHeld
+from autoscaler.engine.executors import together
 from autoscaler.errors import CommandTimedOut, LockHeld
 from autoscaler.providers.interface import Launched, LaunchOrder, Refused, Unreachable
 from autoscaler.report.status import Now, status, status_pairs
@@ -251,6 +253,22 @@ def test_a_stop_begins_no_further_action(bench: Bench) -> None:
         [Result.DONE, Result.NOT_BEGUN],
         ["fake-1"],
     )
+
+
+def test_removals_that_take_long_leave_the_rest_to_a_later_pass(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches for jobs that came meanwhile wait for that pass. Disabling is quick, and goes on."""
+    monkeypatch.setattr(together, "REMOVED_AT_ONCE", 1)
+    bench.act(enrol("fake-000002", "fake-2"))
+    times = iter((0.0, REMOVING_FOR + 0.1))
+    bench.actor = Actor(bench.context, patience=0.0, stopwatch=lambda: next(times))
+    leave = [Remove(f"fake-00000{number}", f"fake-{number}", REASON) for number in (1, 2)]
+    outcomes = bench.act(*leave, Disable("fake-000002", "fake-2", REASON))
+    assert [(outcome.result, outcome.message == LATER) for outcome in outcomes] == [
+        (Result.DONE, False),
+        (Result.NOT_BEGUN, True),
+        (Result.DONE, False),
+    ]
+    assert list(bench.grid_engine.hosts) == ["fake-2"]
 
 
 def test_every_outcome_is_in_the_journal(bench: Bench) -> None:

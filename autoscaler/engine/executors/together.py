@@ -20,12 +20,18 @@ from autoscaler.errors import AutoscalerError, GridEngineRefused
 from autoscaler.sge.batches import AT_ONCE, Batches, NewHost
 from autoscaler.store.journal import Journalled, Outcome, Result
 
+REMOVED_AT_ONCE = 10
+"""Hosts of one removal: Grid Engine has no command that takes several out of a queue, so each of them costs an edit of
+the whole queue, seconds where the queue is large and its machine busy.
+"""
+
 
 def batches_of(plan: Iterable[Journalled]) -> Iterator[Sequence[Journalled]]:
     """The plan's actions in their order: those together that one call may carry out, any other alone."""
     for _, items in groupby(plan, _in_common):
         alike = list(items)
-        yield from (alike[start : start + AT_ONCE] for start in range(0, len(alike), AT_ONCE))
+        most = REMOVED_AT_ONCE if isinstance(alike[0].action, Remove) else AT_ONCE
+        yield from (alike[start : start + most] for start in range(0, len(alike), most))
 
 
 def _in_common(item: Journalled) -> Hashable:
