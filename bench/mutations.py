@@ -238,7 +238,9 @@ def _calls(call: ast.Call) -> Iterator[ast.expr]:
             yield _changed(call, args=[second, first, *rest])
         case _:
             pass
-    if not ast.unparse(call.func).rpartition(".")[2][:1].isupper():  # a class mostly needs them
+    # A class mostly needs its keywords, and a test reads in the code whether a reason has its facts.
+    name = ast.unparse(call.func).rpartition(".")[2]
+    if name != "because" and not name[:1].isupper():
         for keyword in call.keywords:
             yield _changed(call, keywords=[other for other in call.keywords if other is not keyword])
 

@@ -101,7 +101,7 @@ def test_noticed_and_surviving_mutants_are_distinguished(tmp_path: Path) -> None
             "return f(a, x='key', y='words of a message')",
             {"f(a, y='words of a message')", "f(a, x='key')", "''"} | NONE,
         ),
-        ("return Made(x=a)", {"return None"}),
+        ("return Made(x=a) or because(x=a)", {"Made(x=a) and because(x=a)", "Made(x=a)", "because(x=a)"} | NONE),
         ("return sorted(a, key=b)", {"list(a)", "sorted(a)", "return None"}),
         ("return a.strip()", {"a", "return None"}),
         ("return [a, b]", {"[a]", "return None"}),

@@ -388,6 +388,7 @@ def test_after_a_lost_store_old_dead_machines_do_not_count_as_failures(empty_cel
     loop = start(empty_cell)
     for _ in range(40):
         step(empty_cell, loop)
+    assert loop.store.journal.failures(0) != ()
     with loop.store.database.transaction():
         loop.store.memory.save(Memory(), empty_cell.clock.now)
         for table in ("attempts", "orders", "failures", "actions", "plans"):
