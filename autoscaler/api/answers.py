@@ -110,6 +110,8 @@ class Reply:
     retry_after: int | None = None
     missing: bool = False
     """Whether the question is valid but its subject does not exist."""
+    unanswered: str = ""
+    """Why the autoscaler gave no answer at all; '' if it gave one, be it a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,8 @@ class Answers:
     """Asks Grid Engine for the names of waiting jobs, which no pass reads. Raises GridEngineNotObservable."""
     run_times: RunTimeHistory | None = None
     """Of earlier jobs, for estimates."""
+    stored: bool = False
+    """Whether no autoscaler answers, so that these are answers of the store alone. They say so."""
     turns: Turns = field(default_factory=lambda: Turns())
     _kept: dict[tuple[str, str], _Kept] = field(default_factory=dict)
     _one: threading.Lock = field(default_factory=threading.Lock)
@@ -316,6 +320,8 @@ class Answers:
 
     def _head(self, decided: tuple[ObservedPlan, int] | None, *, for_all: bool) -> bytes:
         seen = None if decided is None else decided[0].snapshot.now
+        if decided is None and self.stored:
+            seen = self.store.memory.saved_at or None
         head = {
             "answers": VERSION,
             "pass": None if decided is None else decided[1],
@@ -323,7 +329,7 @@ class Answers:
             "age_s": None if seen is None else round(max(self.clock() - seen, 0.0), 3),
             "trouble": self.last_pass.unobserved,
             "for_all": for_all,
-        }
+        } | ({"stored": True} if self.stored else {})
         return json.dumps(head, ensure_ascii=False).encode(errors="backslashreplace")[:-1]
 
     def _body(self, question: _Question) -> bytes:

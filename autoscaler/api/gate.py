@@ -27,6 +27,7 @@ _ALSO = ("application/x-www-form-urlencoded",)
 """The type that `curl -d` sends by default."""
 PAGE = "/page/"
 HOSTS_SETTING = "CP_CAP_AUTOSCALE_HTTP_HOSTS"
+_PROXY = "; a proxy before this service must pass Host on unchanged, as the browser sends it"
 _OWN_SITE = ("same-origin", "none")
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{1,5})?")
@@ -113,8 +114,8 @@ def _of_another_site(headers: Headers, host: str, hosts: Collection[str]) -> Ref
         # A proxy may have replaced the host name. The browser itself says that the page is of the same site.
         if site == "same-origin" and _known(_place(from_page), hosts):
             continue
-        return 403, f"this call is from a page of another site ({name})"
-    return None if site in _OWN_SITE else (403, "this call is from a page of another site (Sec-Fetch-Site)")
+        return 403, f"this call is from a page of another site ({name}){_PROXY}"
+    return None if site in _OWN_SITE else (403, f"this call is from a page of another site (Sec-Fetch-Site){_PROXY}")
 
 
 def _place(url: str) -> str:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from urllib.parse import quote, urlencode
 
 from autoscaler.answer_client import OF_CELL, PREFIX, ROLE, SOURCE, ServiceAddress, Unanswered, send
 from autoscaler.api.answers import Asker, Reply, refusal
 from autoscaler.api.principal import ON_BEHALF, Role
+
+NOBODY = (
+    "no autoscaler runs on this machine now: `systemctl start sge-autoscaler` starts the service, "
+    "`sge-autoscaler run` one by hand"
+)
+
+
+def unanswered(why: str) -> Reply:
+    """The refusal when the autoscaler gave no answer at all."""
+    return replace(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why, 5), unanswered=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +34,13 @@ class RelayedAnswers:
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
         path = self.find()
         if not path:
-            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "no autoscaler runs on this machine now: ask again", 5)
+            return unanswered(NOBODY)
         role = OF_CELL if asker.of_cell else str(Role.ADMIN if asker.manages() else Role.READER)
         headers = {ON_BEHALF: quote(asker.name, safe="@:.-_"), ROLE: role, SOURCE: asker.source}
         try:
             reply = send(ServiceAddress(path), f"{PREFIX}/{question}?{urlencode(query)}", headers)
         except Unanswered as error:
-            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error), 5)
+            return unanswered(str(error))
         later = reply.headers.get("retry-after", "")
         return Reply(
             reply.status, (reply.body,), int(later) if later.isdecimal() else None, "x-answers" in reply.headers

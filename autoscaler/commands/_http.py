@@ -8,6 +8,7 @@ import contextlib
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -154,6 +155,8 @@ def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]
 @contextlib.contextmanager
 def _page(invocation: Invocation, logins: Logins, operations: Operations, answers: RelayedAnswers) -> Iterator[Room]:
     """The page, with its sessions."""
+    from autoscaler.api.answers import Answers
+    from autoscaler.api.stored_answers import AnsweredOrStored, NoPass
     from autoscaler.page.feed import Feed
     from autoscaler.page.reader import Reader
     from autoscaler.page.routes import Page, with_page
@@ -168,8 +171,43 @@ def _page(invocation: Invocation, logins: Logins, operations: Operations, answer
         feed.following(store),
     ):
         viewers = Viewers(logins, sessions, name, process.http_user_header or "", process.http_proxies)
+
+        def owners_only() -> bool:
+            of_autoscaler = store.service_settings.load() or {}
+            return "owner" in (process.job_details, of_autoscaler.get("CP_CAP_AUTOSCALE_JOB_DETAILS", "").lower())
+
+        no_pass = NoPass()
+        stored = Answers(no_pass, store, _stored_status(invocation, store), owners_only=True, stored=True)
+        reader = Reader(AnsweredOrStored(answers, stored, no_pass, owners_only))
         limit_after = invocation.settings.process.notify_limit_after
-        yield with_page(Page(invocation.cell.title, viewers, Reader(answers), operations, feed, _VERSION, limit_after))
+        yield with_page(Page(invocation.cell.title, viewers, reader, operations, feed, _VERSION, limit_after))
+
+
+def _stored_status(invocation: Invocation, store: Store) -> Callable[[], dict[str, Any]]:
+    """Makes the document of `status` while the autoscaler does not answer: without provider, and without its socket."""
+    from autoscaler.engine.spending import SpendingReader
+    from autoscaler.report.status import Now, status
+
+    process = invocation.settings.process
+    policy = invocation.settings.policy(master=invocation.cell.master, currency=process.currency or "USD")
+
+    def made() -> dict[str, Any]:
+        now, who = time.time(), lock.running(invocation.cell)
+        return status(
+            store,
+            Now(
+                at=now,
+                cell=invocation.cell.title,
+                provider=process.provider,
+                serving=who is not None,
+                silent=who is not None,
+                holder=who if who is not None and who.pid else None,
+                policy=policy,
+                spending=SpendingReader(store).read(policy, now),
+            ),
+        )
+
+    return made
 
 
 @contextlib.contextmanager

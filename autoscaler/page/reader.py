@@ -48,6 +48,8 @@ class Reading:
     trouble: str
     for_all: bool = False
     """Whether every asker gets the same."""
+    stored: bool = False
+    """Whether the autoscaler did not answer, but its store."""
 
 
 @dataclass(slots=True)
@@ -128,5 +130,10 @@ def _read(status: int, body: bytes) -> Reading:
     if status != 200:
         raise Unavailable(status, str(answer.get("error") or f"status {status}"))
     return Reading(
-        answer["document"], answer["pass"], answer["as_of"], answer["trouble"], answer.get("for_all") is True
+        answer["document"],
+        answer["pass"],
+        answer["as_of"],
+        answer["trouble"],
+        answer.get("for_all") is True,
+        answer.get("stored") is True,
     )

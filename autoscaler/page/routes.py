@@ -11,6 +11,7 @@ import mimetypes
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from http import HTTPStatus
 from importlib import resources
 from typing import Annotated, Any, cast
 from urllib.parse import parse_qs
@@ -154,7 +155,7 @@ def _show(view: Callable[[Looking], Shown | Response]) -> Callable[[Request], Re
         try:
             shown = view(looking)
         except Unavailable as error:
-            shown = Shown("trouble.html", "No answer", "", {"text": error.text}, status=error.status, live=True)
+            shown = Shown("trouble.html", "No answer", "", {"text": error.text, "status": error.status}, error.status)
         return shown if isinstance(shown, Response) else _html(request, shown, looking)
 
     return route
@@ -170,6 +171,21 @@ def _to_login(request: Request, error: NotLoggedIn) -> Response:
 
 for _path, _view in views.VIEWS.items():
     page.get(f"/{_path}")(_show(_view))
+
+
+@page.get("/alive")
+def alive(request: Request) -> Response:
+    """Whether the autoscaler answers now, as open pages ask: 503 with the reason if it does not."""
+    made = page_of(request)
+    try:
+        viewer = made.viewers.viewer(request)
+        reading = made.reader.read("passes", viewer.asker, {"last": "1"}, made.feed.mark)
+    except NotLoggedIn as error:
+        return _to_login(request, error)
+    except Unavailable as error:
+        answers = error.status < HTTPStatus.INTERNAL_SERVER_ERROR
+        return Response("" if answers else error.text, 200 if answers else 503, HEADERS, "text/plain")
+    return Response(reading.trouble if reading.stored else "", 503 if reading.stored else 200, HEADERS, "text/plain")
 
 
 # -- news --------------------------------------------------------------------------------------------------------------

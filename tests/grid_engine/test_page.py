@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -149,4 +150,34 @@ def test_without_a_running_autoscaler_the_page_says_so(cell: Cell) -> None:
     with scaling.serving(), on_the_master(cell) as browser:
         page = browser.pages[0]
         log_in(page, URL)
-        expect(page.get_by_role("alert").last).to_contain_text("no autoscaler runs on this machine now")
+        expect(page.locator("[data-stored]")).to_contain_text("no autoscaler runs on this machine now")
+        expect(page.locator(".attention")).to_contain_text("not running")
+        expect(page.locator("#lost")).to_contain_text("The autoscaler has not answered since", timeout=20_000)
+
+
+@pytest.mark.parametrize("number", (signal.SIGSTOP, signal.SIGKILL), ids=("hangs", "killed"))
+def test_an_open_overview_says_that_the_autoscaler_ends_or_hangs_and_that_it_is_back(
+    cell: Cell, number: signal.Signals
+) -> None:
+    scaling = logged_in(cell)
+    alone = Autoscaling(cell, {name: value for name, value in SERVED.items() if name != "CP_CAP_AUTOSCALE_HTTP"})
+    with scaling.serving(), on_the_master(cell) as browser:
+        page = browser.pages[0]
+        lost = page.locator("#lost")
+        with alone.running() as run:
+            log_in(page, URL)
+            expect(page.locator("main")).to_contain_text("As of pass")
+            page.wait_for_timeout(1500)
+            expect(lost).to_be_hidden()
+            run.signal(number)
+            try:
+                expect(lost).to_contain_text("The autoscaler has not answered since", timeout=25_000)
+                page.wait_for_timeout(15_000)
+                expect(lost).to_be_visible()
+                page.goto(f"{URL}/page/decisions")
+                expect(page.locator("[data-stored]")).to_contain_text("what its store still knows")
+            finally:
+                run.signal(signal.SIGCONT)
+        with alone.running():
+            expect(page.locator("[data-stored]")).to_have_count(0, timeout=30_000)
+            expect(lost).to_be_hidden()

@@ -14,14 +14,16 @@ from types import MappingProxyType
 
 import requests
 
-from autoscaler.api.answers import Answers
+from autoscaler.api.answers import Answers, Asker, Reply
 from autoscaler.api.app import make_app
 from autoscaler.api.dependencies import Api
 from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords, hashed
 from autoscaler.api.principal import Role
+from autoscaler.api.relayed_answers import unanswered
 from autoscaler.api.server import Address, Server
+from autoscaler.api.stored_answers import AnsweredOrStored, NoPass
 from autoscaler.api.tokens import Tokens
 from autoscaler.api.view import ClusterValues
 from autoscaler.core.plan import plan
@@ -151,3 +153,29 @@ def a_site(folder: Path, *, header: str = "", proxies: tuple[str, ...] = (), **k
             finally:
                 page.feed.close()
         answers.close()
+
+
+@dataclass
+class Relay:
+    """In place of the socket of an autoscaler that may be down or hang. It counts what is asked."""
+
+    site: Site
+    silent: str = ""
+    """Why it does not answer; '' if it does."""
+    asked: int = 0
+
+    def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
+        self.asked += 1
+        return unanswered(self.silent) if self.silent else self.site.answers.answer(question, query, asker)
+
+
+def served_apart(site: Site, *, owners_only: bool = False) -> Relay:
+    """From now on the page is served as by `serve`, apart from its autoscaler."""
+    relay, no_pass = Relay(site), NoPass()
+
+    def state() -> dict[str, object]:
+        return status(site.store, Now(site.now[0], "p1 (/sge)", "fake", serving=False, holder=None))
+
+    stored = Answers(no_pass, site.store, state, clock=lambda: site.now[0], stored=True)
+    site.page.reader = Reader(AnsweredOrStored(relay, stored, no_pass, lambda: owners_only))
+    return relay

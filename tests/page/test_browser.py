@@ -18,7 +18,7 @@ from autoscaler.store.sessions import LENGTH
 from autoscaler.store.usages import Run, RunKey
 from tests.core.building import NOW, a_bucket, a_failure, a_host, a_job, a_snapshot, a_worker, jobs
 from tests.page.in_browser import PHONE, a_browser, log_in, watched
-from tests.page.shown import Site
+from tests.page.shown import Site, served_apart
 from tests.samples import thorough
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -125,6 +125,37 @@ def test_logout_and_an_expired_session(busy: Site, browser: BrowserContext) -> N
     page.get_by_label("Password or token").fill("s3cret/pass:word")
     page.keyboard.press("Enter")
     page.wait_for_url("**/page/jobs?search=bob")
+
+
+@pytest.mark.parametrize("path", ("./", "jobs", "cost"))
+def test_an_open_page_says_within_two_polls_that_the_autoscaler_does_not_answer(
+    busy: Site, browser: BrowserContext, path: str
+) -> None:
+    relay, page = served_apart(busy), browser.pages[0]
+    log_in(page, busy.url, path=path)
+    page.wait_for_timeout(1500)
+    expect(page.locator("#lost")).to_be_hidden()
+    relay.silent = "no autoscaler runs on this machine now"
+    banner = page.locator("#lost")
+    expect(banner).to_contain_text("The autoscaler has not answered since", timeout=20_000)
+    expect(banner).to_contain_text("no autoscaler runs on this machine now. What is shown is old")
+    busy.page.feed.publish()  # somebody gave a command: the view is loaded again, and refused or of the store
+    page.wait_for_timeout(12_000)
+    expect(banner).to_be_visible()
+    relay.silent = ""
+    expect(banner).to_be_hidden(timeout=20_000)
+    expect(page.locator("[data-stored]")).to_have_count(0)
+
+
+def test_that_a_session_has_ended_stays_said(busy: Site, browser: BrowserContext) -> None:
+    page = browser.pages[0]
+    log_in(page, busy.url)
+    page.wait_for_timeout(1500)
+    busy.now[0] += LENGTH + 60
+    busy.page.feed.publish()
+    expect(page.locator("#lost")).to_contain_text("Your session has ended", timeout=5000)
+    page.wait_for_timeout(12_000)
+    expect(page.locator("#lost")).to_contain_text("Your session has ended")
 
 
 def test_without_scripts_all_is_there_as_tables(busy: Site) -> None:

@@ -27,7 +27,7 @@ from autoscaler.store import history
 from autoscaler.store.overrides import Verb
 from autoscaler.store.usages import Run, RunKey
 from tests.core.building import LARGE, NOW, a_bucket, a_host, a_job, a_snapshot, a_worker, jobs
-from tests.page.shown import PASSWORD, Site, a_site
+from tests.page.shown import PASSWORD, Site, a_site, served_apart, text_of
 
 VIEWS = (
     "",
@@ -470,6 +470,35 @@ class Elements(HTMLParser):
 
 
 # -- without an answer -------------------------------------------------------------------------------------------------
+
+
+def test_while_the_autoscaler_is_down_the_page_shows_what_its_store_knows(site: Site) -> None:
+    site.observe(a_snapshot(a_job(4711, owner="ann", slots=2, waited=4200), a_worker("w1")))
+    relay, ann = served_apart(site), site.browser("ann")
+    relay.silent = "no autoscaler runs on this machine now: `sge-autoscaler run` starts one"
+    shown = ann.text()
+    assert "Needs attention" in shown
+    assert "The autoscaler does not answer: no autoscaler runs on this machine now: sge-autoscaler run starts" in shown
+    assert "autoscaler not running" in shown
+    assert "Last decisions" in shown
+    assert "waiting tasks" in shown
+    for path in ("decisions", "cost", "lanes", "actions"):
+        assert "This is what its store still knows" in ann.text(path), path
+    assert relay.asked == 1  # one question tells that it hangs, and may take seconds
+    answer = ann.get("jobs")
+    assert answer.status_code == 503
+    assert "`" not in answer.text
+    assert "What the store still knows: Overview" in text_of(answer.text)
+    assert ann.get("alive").status_code == 503
+
+
+def test_the_store_shows_no_more_of_others_than_the_autoscaler_did(site: Site) -> None:
+    site.observe(a_snapshot(a_job(4711, owner="eve", slots=2, waited=4200)))
+    site.store.history.add_pass(2, NOW, "pass 2: holding job 4711", {})
+    served_apart(site, owners_only=True).silent = "it hangs"
+    assert "4711" in site.browser("root").text("decisions")
+    for path in ("", "decisions"):
+        assert "4711" not in site.browser("ann").text(path)
 
 
 def test_before_the_first_pass_the_page_says_so(site: Site) -> None:

@@ -5,8 +5,9 @@
   const lost = document.getElementById("lost");
   const stream = document.getElementById("stream");
   const POLL_EVERY = 10000;
+  const PATIENCE = 8000;
   let connected = false;
-  let since = null;
+  let answered = new Date();
 
   // -- times ---------------------------------------------------------------------------------------------------------
 
@@ -116,7 +117,11 @@
 
   // -- news ----------------------------------------------------------------------------------------------------------
 
-  function say(text, target) {
+  // A banner stays until a good answer comes: "" if there is none, else what it is about.
+  let trouble = "";
+
+  function say(what, text, target) {
+    trouble = what;
     lost.replaceChildren(document.createTextNode(text));
     if (target) {
       const link = document.createElement("a");
@@ -127,40 +132,86 @@
     lost.hidden = false;
   }
 
-  function failed(status) {
-    connected = false;
+  function clock(at) {
+    const chosen = zone();
+    const form = { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false, timeZoneName: "short" };
+    if (chosen && chosen !== "cell") form.timeZone = chosen;
+    try {
+      return at.toLocaleTimeString([], form);
+    } catch {
+      return at.toLocaleTimeString();
+    }
+  }
+
+  function failed(status, why) {
     if (status === 401) {
       const here = (location.pathname.split("/").pop() || "./") + location.search;
-      say("Your session has ended.", `login?expired=1&next=${encodeURIComponent(here)}`);
-      return;
+      say("expired", "Your session has ended.", `login?expired=1&next=${encodeURIComponent(here)}`);
+    } else if (status >= 400 && status < 500) {
+      say("refused", `This view is refused now (status ${status}), so what is shown is old: load the page again.`);
+    } else {
+      const of = status ? "The autoscaler" : "The autoscaler's service";
+      const reason = why ? `: ${why.replaceAll("`", "")}` : "";
+      say("silent", `${of} has not answered since ${clock(answered)}${reason}. What is shown is old. Trying again.`);
     }
-    since = since || new Date();
-    say(`The autoscaler's service has not answered since ${since.toLocaleTimeString()}. What is shown may be old. Trying again.`);
   }
 
   function restored() {
-    connected = true;
-    since = null;
+    answered = new Date();
+    trouble = "";
     lost.hidden = true;
   }
 
+  const renew = () => { if (stream && window.htmx) htmx.trigger(stream, "pass"); };
+  const stored = () => document.querySelector("[data-stored]") !== null;
+
+  // The stream is of the process that serves the page, and says nothing while the autoscaler itself is down or hangs.
+  async function ask() {
+    if (document.hidden) return;
+    let status = 0, why = "";
+    try {
+      const answer = await fetch("alive", { headers: { "HX-Request": "true" }, signal: AbortSignal.timeout(PATIENCE) });
+      status = answer.status;
+      why = status === 503 ? (await answer.text()).slice(0, 300) : "";
+    } catch {
+      // Nobody listens, or the answer takes too long.
+    }
+    if (status !== 200) {
+      failed(status, why);
+      return;
+    }
+    const before = trouble;
+    if (!before) answered = new Date();
+    if (before && !stream) restored();
+    else if (before || stored() || !connected) renew();
+  }
+
   document.addEventListener("htmx:sse:after:connection", (event) => {
-    const status = event.detail.connection.status;
-    if (status === 200) restored();
-    else failed(status);
+    connected = event.detail.connection.status === 200;
+    if (!connected) failed(event.detail.connection.status);
+    else if (trouble) ask();
   });
-  document.addEventListener("htmx:sse:error", (event) => failed(event.detail.status));
+  document.addEventListener("htmx:sse:error", (event) => {
+    connected = false;
+    // What a reader cannot tell from a stream, an answer tells: one process may be restarted, or too many pages be open.
+    if (event.detail.status === 401) failed(401);
+    else ask();
+  });
   document.addEventListener("htmx:sse:close", () => { connected = false; });
-  if (stream) stream.addEventListener("expired", () => failed(401));
-  document.addEventListener("htmx:response:error", (event) => failed(event.detail.ctx && event.detail.ctx.response && event.detail.ctx.response.status));
+  if (stream) stream.addEventListener("expired", () => { connected = false; failed(401); });
+  document.addEventListener("htmx:response:error", (event) => {
+    failed(event.detail.ctx && event.detail.ctx.response && event.detail.ctx.response.status);
+  });
   document.addEventListener("htmx:error", () => failed(0));
-  document.addEventListener("htmx:after:swap", () => {
-    since = null;
-    lost.hidden = true;
+  document.addEventListener("htmx:after:swap", (event) => {
+    // It comes after a refusal, too, of which nothing was swapped in.
+    const response = event.detail.ctx && event.detail.ctx.response;
+    if (response && response.status < 400 && !stored()) restored();
     enhance();
   });
-  if (stream) {
-    setInterval(() => { if (!connected && !document.hidden && window.htmx) htmx.trigger(stream, "pass"); }, POLL_EVERY);
+  if (document.querySelector("form.who")) {
+    setInterval(ask, POLL_EVERY);
+    document.addEventListener("visibilitychange", ask);
   }
 
   let width = window.innerWidth;
