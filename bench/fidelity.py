@@ -1,10 +1,10 @@
 """How far `simulate` is from a real qmaster and scheduler: the same jobs, settings and boot times in both, real time.
 
 The whole service rents machines that do not exist (`autoscaler.lab.absent_hosts`) from a private cell's qmaster with
-SIMULATE_EXECDS. Real runs of one seed differ too, so each is made twice; the simulation is then compared with both by
-the same code as `simulate --last`. Needs root and Debian's Grid Engine (`make setup`).
+SIMULATE_EXECDS. Real runs of one seed differ too, so several are made; the simulation is then compared with them by the
+same code as `simulate --last`. Needs root and Debian's Grid Engine (`make setup`).
 
-    python -m bench.fidelity [--jobs N] [--minutes M] [--seed S] [--runs 2] [--json]
+    python -m bench.fidelity [--jobs N] [--minutes M] [--seed S] [--runs 3] [--json]
 """
 
 from __future__ import annotations
@@ -451,7 +451,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=600)
     parser.add_argument("--minutes", type=float, default=6.0, help="in which they are submitted (default 6)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--runs", type=int, default=2, help="real runs (default 2)")
+    parser.add_argument("--runs", type=int, default=3, help="real runs (default 3)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--keep", type=Path, help="a folder in which each real run is kept, one file a run")
     parser.add_argument("--kept", type=Path, help="compare the runs of such a folder; make none")

@@ -53,7 +53,7 @@ TRANSFER = 5.0
 """Seconds by which each task runs longer than it says on hosts that do not exist."""
 LATE = 60.0
 """A task that starts later than so many seconds after it could is late: a boot, a few passes and the scheduler."""
-AFTERWARDS = 900.0
+AFTERWARDS = 1800.0
 """Seconds after the last submission within which all has to end."""
 QUESTIONS = ("/metrics", f"{ANSWERS}/status", f"{ANSWERS}/jobs", f"{ANSWERS}/workers", f"{ANSWERS}/history")
 
