@@ -105,7 +105,8 @@ def status_of(
             prices[:] = [(now, invocation.oldest_price())]
         who = lock.running(invocation.cell) if serves else invocation.running
         current = invocation if serves else invocation.as_running
-        seen = None if last_pass is None or last_pass.seen is None else last_pass.seen[0].snapshot
+        decided = None if last_pass is None or last_pass.seen is None else last_pass.seen
+        seen = None if decided is None else decided[0].snapshot
         policy = current.settings.policy(master="", currency=current.currency()) if seen is None else seen.policy
         return status(
             store,
@@ -119,6 +120,7 @@ def status_of(
                 policy=policy,
                 spending=SpendingReader(store).read(policy, now) if seen is None else seen.spending,
                 oldest_price=prices[0][1],
+                decided=None if decided is None else (decided[0].plan, decided[1], decided[0].snapshot.now),
             ),
         )
 

@@ -15,6 +15,7 @@ from autoscaler.core.model.fleet import FailureKind, LaunchFailure, OrderState
 from autoscaler.core.model.memory import Backoff
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.policy import Policy
+from autoscaler.core.snapshot import Plan
 from autoscaler.core.workers.phases import Condition
 from autoscaler.providers.interface import OLD_PRICES
 from autoscaler.report import SCHEMA
@@ -22,10 +23,12 @@ from autoscaler.report.document import reason_part
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.requests import requests_document, requests_line
 from autoscaler.report.wording import count, duration, few, instant_of, number
+from autoscaler.store.history import PassRecord
 from autoscaler.store.lock import Holder
 from autoscaler.store.store import Store
 
 _Pairs = Iterator[tuple[str, str]]
+_COUNTED = ("waiting", "counted", "fitting")
 LATELY = 1800.0
 """Seconds for which failures of launches are shown."""
 MOST_FAILURES = 5
@@ -48,6 +51,8 @@ class Now:
     spending: Spending = field(default_factory=Spending)
     oldest_price: date | None = None
     """The date of the oldest price that the provider uses; None: it asks its cloud, or knows no prices."""
+    decided: tuple[Plan, int, float] | None = None
+    """The plan of the last pass, its number and its time; None: only the store knows."""
 
 
 def status(store: Store, now: Now) -> dict[str, Any]:
@@ -55,8 +60,10 @@ def status(store: Store, now: Now) -> dict[str, Any]:
     memory, overrides = store.memory.load(), store.overrides.load()
     level = store.overrides.log_level()
     last = next(iter(store.history.passes(1)), None)
-    last_document: Mapping[str, Any] = {} if last is None else last.document
     pass_at = memory.observed_at if memory.observed_at is not None or last is None else last.at
+    number = memory.passes
+    if now.decided is not None:
+        _, number, pass_at = now.decided
     renting = store.history.renting()
     prices = [life.price_per_hour for life in renting]
     requests = requests_document(store.requests.load(now.at), now.at, store.history.living())
@@ -69,17 +76,14 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "serving": now.serving,
         "silent": now.silent,
         "sentence": None if last is None else last.sentence,
-        "pass": memory.passes,
+        "pass": number,
         "sentence_at": None if last is None else _at(last.at),
         "sentence_age_s": None if last is None else round(now.at - last.at, 3),
         "pass_at": None if pass_at is None else _at(pass_at),
         "pass_age_s": None if pass_at is None else round(now.at - pass_at, 3),
-        "waiting": last_document.get("waiting"),
-        "counted": last_document.get("counted"),
-        "fitting": last_document.get("fitting"),
+        **_counts(store, now, last),
         "workers": len(renting),
         "ordered": _ordered(store, now.at),
-        "persistent": last_document.get("workers", {}).get("persistent"),
         "price_per_hour": round(sum(price for price in prices if price is not None), 6),
         "currency": "USD" if now.policy is None else now.policy.currency,
         "budgets": [] if now.policy is None else list(_budgets(now.policy, now.spending)),
@@ -109,6 +113,20 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "troubles": list(store.observations.troubles()),
         "notifications": notifications_part(store),
     }
+
+
+def _counts(store: Store, now: Now, news: PassRecord | None) -> dict[str, int | None]:
+    """Waiting tasks and persistent hosts of the last pass: the last one with news may be long ago."""
+    if now.decided is not None:
+        plan = now.decided[0]
+        persistent = sum(worker.id is None for worker in plan.workers)
+        return {**{name: getattr(plan, name) for name in _COUNTED}, "persistent": persistent}
+    sample = store.samples.last()
+    if sample is not None and (news is None or sample.at >= news.at):
+        return {name: round(getattr(sample, name)) for name in (*_COUNTED, "persistent")}
+    document: Mapping[str, Any] = {} if news is None else news.document
+    persistent = document.get("workers", {}).get("persistent")
+    return {**{name: document.get(name) for name in _COUNTED}, "persistent": persistent}
 
 
 def notifications_part(store: Store) -> dict[str, Any]:

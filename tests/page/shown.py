@@ -97,6 +97,7 @@ class Site:
     calls: CallLog
     now: list[float]
     api: Api
+    reporter: PassReporter
 
     def browser(self, name: str = "root") -> Browser:
         """Somebody who has logged in; '' has not."""
@@ -113,7 +114,7 @@ class Site:
         hosts = {host.name for host in snapshot.cluster.hosts}
         joined = [worker.id for worker in snapshot.fleet.workers if worker.name in hosts]
         self.store.history.note_workers(snapshot.fleet.workers, joined, snapshot.now, {}, "USD")
-        PassReporter(self.store, silent=True).report(Observation(snapshot, Outputs(b"", b""), {}), made)
+        self.reporter.report(Observation(snapshot, Outputs(b"", b""), {}), made)
         self.store.memory.save(made.memory, snapshot.now)
         self.now[0] = max(self.now[0], snapshot.now)
         self.page.feed.publish()
@@ -136,7 +137,9 @@ def a_site(folder: Path, *, header: str = "", proxies: tuple[str, ...] = (), **k
 
         def state() -> dict[str, object]:
             policy = None if loop.seen is None else loop.seen[0].snapshot.policy
-            return status(store, Now(now[0], "p1 (/sge)", "fake", serving=True, holder=None, policy=policy))
+            decided = None if loop.seen is None else (loop.seen[0].plan, loop.seen[1], loop.seen[0].snapshot.now)
+            known = Now(now[0], "p1 (/sge)", "fake", serving=True, holder=None, policy=policy, decided=decided)
+            return status(store, known)
 
         clock: Callable[[], float] = lambda: now[0]  # noqa: E731
         answers = Answers(loop, store, state, clock=clock, **known)  # type: ignore[arg-type]
@@ -149,7 +152,9 @@ def a_site(folder: Path, *, header: str = "", proxies: tuple[str, ...] = (), **k
         address = Address("127.0.0.1", 0, proxies=proxies)
         with Server(app, address).beside() as server:
             try:
-                yield Site(server.url, folder, store, loop, answers, page, calls, now, api)
+                yield Site(
+                    server.url, folder, store, loop, answers, page, calls, now, api, PassReporter(store, silent=True)
+                )
             finally:
                 page.feed.close()
         answers.close()

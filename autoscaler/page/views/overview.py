@@ -24,6 +24,7 @@ def overview(looking: Looking) -> Shown:
     history = looking.document("history", {"since": str(since), "step": str(step)})
     passes = looking.document("passes", {"last": str(DECISIONS)})["passes"]
     status = looking.document("status")
+    of_status = looking.reading
     values = {
         "status": status,
         "attention": [(name, text, "") for name, text in attention_pairs(status)] + list(_waiting(looking, status)),
@@ -33,6 +34,7 @@ def overview(looking: Looking) -> Shown:
         "spans": list(SPANS),
         "month": _month(looking, status),
     }
+    looking.reading = of_status  # the figures are of its pass, also if another one was made meanwhile
     return Shown("overview.html", "Overview", "./", values)
 
 
