@@ -11,7 +11,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import cache
 from typing import Any
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import jinja2
 from markupsafe import Markup, escape
@@ -39,6 +39,8 @@ class Zone:
     chosen: str
     at: tzinfo | None
     """None: that of this machine."""
+    problem: str = ""
+    """What is wrong with the name that a link has; '' if it holds."""
 
     def text(self, at: datetime, form: str = "%Y-%m-%d %H:%M:%S") -> str:
         local = at.astimezone(self.at)
@@ -50,9 +52,17 @@ def zone_of(name: str) -> Zone:
     if name in ("", CELL_ZONE):
         return Zone(name, None)
     try:
-        return Zone(name, UTC if name.upper() == "UTC" else ZoneInfo(name))
+        known = _zones().get(name.lower(), name)
+        return Zone(known, UTC if known == "UTC" else ZoneInfo(known))
     except (ValueError, OSError, KeyError):  # the last is what zoneinfo raises for a name that it does not know
-        return Zone(CELL_ZONE, None)
+        problem = f"zone: {name[:60]} is not known here: write one as Europe/Berlin or UTC, or {CELL_ZONE}"
+        return Zone(CELL_ZONE, None, problem)
+
+
+@cache
+def _zones() -> Mapping[str, str]:
+    """The names of zones by their lower case."""
+    return {name.lower(): name for name in available_timezones()} | {"utc": "UTC"}
 
 
 def link(path: str, **query: object) -> str:

@@ -131,6 +131,7 @@ def _html(request: Request, shown: Shown, looking: Looking | None, status: int |
         "live": shown.live,
         "mark": looking.mark if looking else "",
         "title": shown.title,
+        "problems": [each for each in (zone.problem, *(looking.problems if looking else ())) if each],
         **shown.values,
     }
     return HTMLResponse(render(shown.template, zone, **values), status or shown.status, HEADERS)

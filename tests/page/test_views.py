@@ -224,7 +224,57 @@ def test_grid_engine_is_asked_for_names_once_in_a_while(tmp_path: Path) -> None:
 
 def test_an_unknown_zone_is_said_to_be_that_of_the_cell(site: Site) -> None:
     site.observe(a_snapshot(a_job(1)))
-    assert "Times are in the zone of the cell." in site.browser().text("jobs?zone=Nowhere/X")
+    shown = site.browser().text("jobs?zone=Nowhere/X")
+    assert "Times are in the zone of the cell." in shown
+    assert "zone: Nowhere/X is not known here: write one as Europe/Berlin or UTC, or cell" in shown
+    assert "Times are in the zone Europe/Berlin." in site.browser().text("jobs?zone=europe/berlin")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    (
+        ("cost?month=2026-13&by=type", "month: 2026-13 is left out: write a month as 2026-11"),
+        ("cost?by=wrong", "by: wrong is left out: write one of user, "),
+        ("decisions?kind=lunch", "kind: lunch is left out: write one of "),
+        ("decisions?before=x", "before: x is left out: write a whole number"),
+        ("workers?state=asleep", "state: asleep is left out: write one of idle, busy, "),
+        ("?span=1y", "span: 1y is left out: write one of 10m, "),
+        ("jobs?first=-1", "first: -1 is left out: write a whole number"),
+    ),
+)
+def test_what_of_a_link_does_not_hold_is_said_and_the_rest_is_kept(site: Site, path: str, said: str) -> None:
+    site.observe(a_snapshot(a_job(1)))
+    browser = site.browser()
+    assert said in browser.text(path)
+    assert "is left out" not in browser.text(path.partition("?")[0])
+
+
+def test_a_table_for_a_spreadsheet_of_no_month_is_refused_and_one_of_this_month_names_it(site: Site) -> None:
+    browser = site.browser()
+    assert browser.get("cost.csv?month=2026-13").status_code == 400
+    assert "cost-user-2027-01.csv" in browser.get("cost.csv").headers["Content-Disposition"]
+
+
+@pytest.mark.parametrize(
+    ("at", "passes"),
+    (
+        ("2026-11-28 04:45:30", {1}),
+        ("2026-11-28T04:45:56", {1, 2}),
+        ("2026-11-28T04:45", {1, 2}),
+        ("2026-11-28T04:45:00Z", {1}),
+        ("2026-11-28", {1, 2, 3}),
+        ("2026-11-27", set()),
+    ),
+)
+def test_a_typed_time_means_all_of_what_it_names(site: Site, at: str, passes: set[int]) -> None:
+    """A second, a minute or a day, in the zone of the link."""
+    for number, clock in ((1, "04:44:59"), (2, "04:45:56"), (3, "23:59:59"), (4, "23:59:59")):
+        day = 29 if number == 4 else 28
+        when = datetime.fromisoformat(f"2026-11-{day}T{clock}+00:00").timestamp()
+        site.store.history.add_pass(number, when, f"the {number}th pass", {})
+    site.now[0] = datetime.fromisoformat("2026-11-30T00:00+00:00").timestamp()
+    shown = site.browser().text(f"decisions?zone=UTC&at={at}")
+    assert {number for number in range(1, 5) if f"the {number}th pass" in shown} == passes
 
 
 def test_figures_of_the_overview_are_those_of_status_and_lead_to_what_they_count(site: Site) -> None:
@@ -238,6 +288,18 @@ def test_figures_of_the_overview_are_those_of_status_and_lead_to_what_they_count
 
 
 # -- decisions, cost, lanes --------------------------------------------------------------------------------------------
+
+
+def test_the_overview_shows_the_number_of_the_pass_that_it_names(site: Site) -> None:
+    """Other counts alone are no news for a minute, and no row of the history."""
+    for later, tasks in ((0, 65), (10, 38)):
+        site.observe(a_snapshot(jobs(tasks, slots=100), now=NOW + later))
+    assert len(site.store.history.passes()) == 1
+    shown = site.browser().text()
+    assert "38 waiting tasks" in shown
+    assert "As of pass 8" in shown
+    answer = requests.get(f"{site.url}/answers/v1/status", auth=("root", PASSWORD), timeout=30).json()["document"]
+    assert answer["waiting"] == 38
 
 
 def test_a_decision_has_its_reasons_and_what_was_considered(site: Site) -> None:
@@ -298,7 +360,7 @@ def test_cost_adds_up_with_idle_time_as_a_row_of_its_own_and_the_csv_is_the_answ
     csv = site.browser().get("cost.csv?by=user")
     assert csv.text == answer["document"]
     assert csv.headers["Content-Type"].startswith("text/csv")
-    assert csv.headers["Content-Disposition"] == 'attachment; filename="cost-user.csv"'
+    assert csv.headers["Content-Disposition"] == 'attachment; filename="cost-user-2027-01.csv"'
     total = float(re.search(r"sum of \d+ rows? \S+ ([\d.]+)", shown)[1])  # type: ignore[index]
     rows = [float(line.split(",")[2]) for line in csv.text.splitlines()[1:]]
     assert sum(rows) == pytest.approx(total, abs=0.005)

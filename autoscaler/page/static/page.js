@@ -11,7 +11,7 @@
 
   // -- times ---------------------------------------------------------------------------------------------------------
 
-  const zone = () => new URLSearchParams(location.search).get("zone") || "";
+  const zone = () => document.documentElement.dataset.shownIn || "";
   const two = (number) => String(number).padStart(2, "0");
 
   function localised(time) {

@@ -66,11 +66,14 @@ def _micros(amount: float) -> int:
     return round(amount * MICROS)
 
 
-def cost_csv(looking: Looking) -> Response:
+def cost_csv(looking: Looking) -> Shown | Response:
     """The same table for a spreadsheet."""
     by, month = _query(looking)
+    if looking.problems:  # a file has no place for a remark
+        return Shown("trouble.html", "No such table", "cost", {"text": "; ".join(looking.problems)}, 400, live=False)
     text: Any = looking.document("cost", {"by": by, "month": month, "form": "csv"})
-    name = f"cost-{by}{f'-{month}' if month else ''}.csv"
+    shown = month or datetime.fromtimestamp(looking.operations.clock(), UTC).strftime("%Y-%m")
+    name = f"cost-{by}.csv" if by == "month" and not month else f"cost-{by}-{shown}.csv"
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
         "X-Content-Type-Options": "nosniff",
@@ -81,10 +84,12 @@ def cost_csv(looking: Looking) -> Response:
 
 
 def _query(looking: Looking) -> tuple[str, str]:
-    month = looking.text("month", 7)
+    month = looking.text("month", 20)
     try:
-        datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
+        if month:
+            month = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC).strftime("%Y-%m")
     except ValueError:
+        looking.problem("month", month, "a month as 2026-11")
         month = ""
     return looking.choice("by", BY, "user"), month
 

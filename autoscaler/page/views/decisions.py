@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import re
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from autoscaler.page.rendering import zone_of
@@ -10,6 +11,7 @@ from autoscaler.page.views.looking import Looking, Shown
 from autoscaler.report.decisions import KINDS
 
 ROWS = 50
+_SECONDS = re.compile(r"[T ]\d\d:?\d\d:?\d\d")
 
 
 def decisions(looking: Looking) -> Shown:
@@ -23,6 +25,14 @@ def decisions(looking: Looking) -> Shown:
     return Shown("decisions.html", "Decisions", "decisions", values, live=not before)
 
 
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _moment(at: str, zone: str) -> tuple[str, str]:
     """The end of the time that is asked for, as answers read it, and what is wrong with the text. A time of day is of
     the zone that the link names, else of the cell's.
@@ -32,11 +42,16 @@ def _moment(at: str, zone: str) -> tuple[str, str]:
     try:
         local = datetime.fromisoformat(at)
     except ValueError:
-        return "", f"{at} is not a time: write 2026-11-26T03:00"
+        return "", f"{at} is not a time: write 2026-11-26, 2026-11-26T03:00 or 2026-11-26T03:00:30"
     if local.tzinfo is None:
         named = zone_of(zone).at
-        local = local.astimezone() if named is None else local.replace(tzinfo=named)
+        local = local.replace(tzinfo=named)
     try:
-        return (local.astimezone(UTC) + timedelta(minutes=1)).isoformat(), ""
+        if _is_day(at):
+            following = local + timedelta(days=1)  # by the clock on the wall: a day may have 23 or 25 hours
+            return (following.astimezone(UTC) - timedelta(microseconds=1)).isoformat(), ""
+        # What is written without seconds, or without parts of one, means all of it.
+        whole = timedelta(seconds=1) if _SECONDS.search(at) else timedelta(minutes=1)
+        return (local.astimezone(UTC) + whole - timedelta(microseconds=1)).isoformat(), ""
     except OverflowError:
         return "", f"{at} is out of reach"

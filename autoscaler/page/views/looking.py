@@ -28,6 +28,8 @@ class Looking:
     """The state of the store when the look began: later news are not shown yet."""
     reading: Reading | None = None
     """The last answer: the page says which pass it is of."""
+    problems: list[str] = field(default_factory=list)
+    """What of the query does not hold, and what is allowed. It is left out, and the page says so."""
 
     def document(self, question: str, query: Mapping[str, str] = _NOTHING) -> Any:
         """An answer's document. Raises Unavailable."""
@@ -40,11 +42,24 @@ class Looking:
     def number(self, name: str, default: int = 0, most: int = 10**9) -> int:
         """A whole number of the query; the default where it is none."""
         given = self.query.get(name, "")
-        return min(int(given), most) if given.isascii() and given.isdecimal() and len(given) < 12 else default
+        if given.isascii() and given.isdecimal() and len(given) < 12:
+            return min(int(given), most)
+        if given:
+            self.problem(name, given, "a whole number")
+        return default
 
     def choice(self, name: str, choices: Mapping[str, Any] | tuple[str, ...], default: str) -> str:
         given = self.query.get(name, default)
-        return given if given in choices else default
+        if given in choices or not given:
+            return given if given in choices else default
+        self.problem(name, given, f"one of {', '.join(choices)}")
+        return default
+
+    def problem(self, name: str, given: str, allowed: str) -> None:
+        """Note that a value of the query does not hold."""
+        text = f"{name}: {given[:60]} is left out: write {allowed}"
+        if text not in self.problems:
+            self.problems.append(text)
 
 
 @dataclass(frozen=True, slots=True)
