@@ -210,6 +210,23 @@ def test_a_job_that_cannot_be_understood_is_set_aside_alone(broken: str) -> None
     assert listing.set_aside[0]["count"] == 1
 
 
+def test_what_stands_loose_between_queue_instances_is_set_aside_with_its_place() -> None:
+    listing = read(WHOLE.decode().replace("<queue_info>", "<queue_info><odd>1</odd>"))
+    assert [dict(reason.facts)["what"] for reason in listing.set_aside] == ["queue_info"]
+    assert (listing.unplaced, len(listing.instances)) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("used", "reserved", "unplaced"), ((0, "", False), (0, "0", False), (0, "2", True), (1, "0", True))
+)
+def test_jobs_may_run_in_a_queue_instance_without_a_name_unless_it_says_that_none_does(
+    used: int, reserved: str, *, unplaced: bool
+) -> None:
+    block = queue_list("main.q@w1", used=used, reserved=9).replace("main.q@w1", "?")
+    block = block.replace("<slots_resv>9</slots_resv>", f"<slots_resv>{reserved}</slots_resv>")
+    assert read(qstat((), [block])).unplaced is unplaced
+
+
 def test_a_job_that_is_set_aside_has_its_number_and_cause() -> None:
     (reason,) = read(qstat([waiting_job(8, tasks="9-1")])).set_aside
     assert reason.facts == (("count", 1), ("why", "not a list of tasks: '9-1'"), ("jobs", ("8",)))

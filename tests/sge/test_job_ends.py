@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.sge.accounting import JobEnd, read_ends
+from autoscaler.sge.accounting import JobEnd, read_ends, read_on_ends
 
 HEAD = "main.q:w1:root:ann:name:{job}:sge:0:1795252000:{start}:{end}:{failed}:{status}:60:1:1"
 REST = ":0" * 15 + ":NONE:defaultdepartment:mpi:2:{task}:0:0:0:NONE:0:NONE:0:0\n"
@@ -35,11 +35,26 @@ def test_every_end_of_the_job_is_read_and_of_no_other_job(accounting: Path) -> N
     assert (second.task, second.started_at, second.how) == (2, None, "exit status 0, failed: in prolog")
 
 
+def test_a_name_in_another_encoding_hides_no_end(tmp_path: Path) -> None:
+    written = tmp_path / "accounting"
+    written.write_bytes(line(45).replace(":name:", ":na\xefve:").encode("latin-1"))
+    assert [end.job for end in read_on_ends(written, 0)[1]] == [45]
+
+
 def test_a_missing_file_has_no_job_ends(tmp_path: Path) -> None:
     assert read_ends(tmp_path / "accounting", 45) == ()
 
 
-@pytest.mark.parametrize("broken", ("45", "a:b:c:d:e:45:x:y:z", line(45)[:60], line(45).replace("1795252000", "soon")))
+@pytest.mark.parametrize(
+    "broken",
+    (
+        "45",
+        "a:b:c:d:e:45:x:y:z",
+        line(45)[:60],
+        line(45).replace("1795252000", "soon"),
+        line(45).replace("1795252000", "١٧٩٥٢٥٢٠٠٠"),
+    ),
+)
 def test_broken_lines_are_skipped(tmp_path: Path, broken: str) -> None:
     written = tmp_path / "accounting"
     written.write_text(broken + "\n")
