@@ -431,6 +431,14 @@ def test_a_job_too_large_for_any_group_has_that_reason_and_causes_no_action() ->
 
 def test_jobs_that_have_not_waited_long_enough_get_no_group() -> None:
     assert not launches(plan(in_groups(a_job(slots=4, pe="mpi*", waited=5))))
+    assert launches(plan(in_groups(a_job(slots=4, pe="mpi*", waited=60))))
+
+
+@pytest.mark.parametrize(("slots", "ordered"), ((8, 1), ((5, 7), 0)), ids=("they suit it", "they do not"))
+def test_slots_have_to_suit_the_rule_of_a_groups_pe(slots: Any, ordered: int) -> None:
+    snapshot = in_groups(a_job(slots=slots, pe="mpi4*"), hybrid=True)
+    grouped = replace(snapshot, policy=replace(snapshot.policy, group_pes=("mpi4",)))
+    assert len(launches(plan(grouped))) == ordered
 
 
 # -- all of a group or none -------------------------------------------------------------------------------------------
