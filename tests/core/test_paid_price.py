@@ -21,9 +21,9 @@ LARGE_IS_CHEAPER = (a_bucket(X2LARGE, price=0.40), a_bucket(X8LARGE, price=1.50)
 """A core of the larger one costs 6 % less."""
 
 
-def cell(*times: RunTime, buckets: tuple[Bucket, ...] = LARGE_IS_CHEAPER) -> Snapshot:
-    """Jobs of 8 slots, each with its estimate."""
-    waiting = [a_job(number, slots=8, hard={"h_rt": f"{number}"}) for number in range(1, len(times) + 1)]
+def cell(*times: RunTime, buckets: tuple[Bucket, ...] = LARGE_IS_CHEAPER, slots: int = 8) -> Snapshot:
+    """Jobs of so many slots, each with its estimate."""
+    waiting = [a_job(number, slots=slots, hard={"h_rt": f"{number}"}) for number in range(1, len(times) + 1)]
     known = dict(enumerate(times, start=1))
     return replace(with_cost(*waiting, *buckets, family="m5", cost_price=PRICE_PAID), estimates=Estimates(known))
 
@@ -43,6 +43,20 @@ LONG = RunTime(36_000.0, 36_000.0, 36_000.0)
 )
 def test_what_is_bought_for_four_jobs_of_eight_slots(times: list[RunTime], bought: dict[str, int]) -> None:
     assert cheapest_set(plan(cell(*times))) == bought
+
+
+CORES_COST_THE_SAME = (a_bucket(X2LARGE, price=0.40), a_bucket(X8LARGE, price=1.60))
+
+
+@pytest.mark.parametrize(
+    ("slots", "bought"),
+    (
+        pytest.param(6, {"m5.8xlarge": 1}, id="beside them one more has room on the large one, none on small ones"),
+        pytest.param(7, {"m5.2xlarge": 4}, id="none has room on either"),
+    ),
+)
+def test_slots_are_not_lost_that_hold_another_task_like_these(slots: int, bought: dict[str, int]) -> None:
+    assert cheapest_set(plan(cell(*[ALIKE] * 4, buckets=CORES_COST_THE_SAME, slots=slots))) == bought
 
 
 def test_without_the_setting_the_price_of_an_hour_decides() -> None:
