@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: docs links words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-fidelity bench-real-workers bench-scale bench-plan bench-simulations bench-price bench-estimates bench-page bench-viewers pictures shape lock clean
+.PHONY: docs links words dist dist-test release subjects help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-answers bench-clouds bench-events bench-contexts bench-starting bench-fidelity bench-packing bench-real-workers bench-scale bench-plan bench-simulations bench-price bench-estimates bench-page bench-viewers pictures shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -173,6 +173,9 @@ bench-fidelity: setup  ## how far `simulate` is from a real qmaster and schedule
 
 bench-real-workers: setup  ## how far `simulate` is from a private cell with real workers, one failed boot and one lost worker (JOBS=200 JOBS_IN=4 SEEDS=1,2,3,4,5)
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.real_workers $(if $(JOBS),--jobs $(JOBS)) $(if $(JOBS_IN),--minutes $(JOBS_IN)) $(if $(SEEDS),--seeds $(SEEDS))
+
+bench-packing: setup  ## worker-hours by PACK on a real qmaster and scheduler with hosts that do not exist (SEED=1, 14 minutes an order)
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.packing $(if $(SEED),--seeds $(SEED))
 
 bench-scale: setup  ## the whole service with hosts that do not exist: passes, commands, memory, store (WORKERS_MOST=500 JOBS=20000 JOBS_IN=30 SEED=1)
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.scale $(if $(WORKERS_MOST),--workers $(WORKERS_MOST)) $(if $(JOBS),--jobs $(JOBS)) $(if $(JOBS_IN),--minutes $(JOBS_IN)) $(if $(SEED),--seed $(SEED))

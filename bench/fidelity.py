@@ -118,6 +118,7 @@ def command_of(job: WorkloadJob) -> list[str]:
     words += ["-tc", str(job.concurrency)] if job.concurrency else []
     words += ["-p", f"{job.priority:g}"] if job.priority else []
     words += ["-hold_jid", str(job.after)] if job.after else []
+    words += ["-l", ",".join(f"{name}={text}" for name, text in job.hard)] if job.hard else []
     return [*words, "sleep", f"{job.seconds:g}"]
 
 
@@ -129,6 +130,8 @@ class Ground:
     """Over SETTINGS, for this cell."""
     configuration: Mapping[str, str] = field(default_factory=dict)
     """Of the cell (`qconf -mconf`)."""
+    scheduler: Mapping[str, str] = field(default_factory=dict)
+    """Over SCHEDULER (`qconf -msconf`)."""
     qsub: tuple[str, ...] = ()
     """Words of each submission."""
     happens: Sequence[tuple[float, Callable[[Cell], str]]] = ()
@@ -166,7 +169,9 @@ class Real:
 def played(jobs: Sequence[WorkloadJob], ground: Ground = ABSENT) -> Real:
     """The jobs on a cell of their own, with the service, until all have ended and no worker is left."""
     load = os.getloadavg()[0]
-    with Cell.up(hosts=0, scheduler=SCHEDULER, configuration=dict(ground.configuration)) as cell:
+    with Cell.up(
+        hosts=0, scheduler={**SCHEDULER, **ground.scheduler}, configuration=dict(ground.configuration)
+    ) as cell:
         settings = {**environment(cell), **SETTINGS, **_listening(cell), **ground.settings(cell)}
         for name in TEXTS:
             (cell.home / name).touch()
