@@ -30,8 +30,8 @@ from autoscaler.errors import SettingsError
 from autoscaler.munge import Call
 from autoscaler.store.calls import CallLog
 
-USER, OPERATION = "autoscaler.user", "autoscaler.operation"
-"""Keys of a call's scope for the journal of calls: the caller, and the operation that the call began."""
+USER, OPERATION, FORM = "autoscaler.user", "autoscaler.operation", "autoscaler.form"
+"""Keys of a call's scope for the journal of calls: the caller, the operation that it began, what its form asked."""
 LARGEST_BODY = 4 * 1024 * 1024
 BODY_KINDS = KINDS
 _LOOKS = ("GET", "HEAD")

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from autoscaler.answer_client import OVERRIDES
-from autoscaler.api.dependencies import OPERATION, USER, Api
+from autoscaler.api.dependencies import FORM, OPERATION, USER, Api
 from autoscaler.api.gate import PAGE
 from autoscaler.api.listeners import SOCKET, TCP, listener_of
 from autoscaler.api.tokens import PREFIX
@@ -68,7 +68,7 @@ class Journalled:
             if status in _REFUSED and scope.get(USER) and scope["method"] in READS:  # nor may questions asked in vain
                 return
             kept = True
-            query = scope.get("query_string", b"").decode("ascii", "replace")
+            query = scope.get(FORM) or scope.get("query_string", b"").decode("ascii", "replace")
             call = Call(
                 at=clock(),
                 who=plain(scope.get(USER, "")),

@@ -14,7 +14,7 @@ from functools import cache
 from http import HTTPStatus
 from importlib import resources
 from typing import Annotated, Any, cast
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -23,7 +23,7 @@ from starlette.background import BackgroundTask
 
 from autoscaler.api.answers import TOO_OFTEN
 from autoscaler.api.app import Room
-from autoscaler.api.dependencies import USER, api_of
+from autoscaler.api.dependencies import FORM, USER, api_of
 from autoscaler.api.gate import PAGE
 from autoscaler.api.listeners import TCP, served_at
 from autoscaler.api.logins import LoginRefused
@@ -38,6 +38,7 @@ from autoscaler.page.views.actions import act, refused
 from autoscaler.page.views.looking import Looking, Shown
 
 LARGEST_FORM = 16 * 1024
+_OF_ACTION = ("verb", "host", "undo")
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -299,6 +300,7 @@ def carry_out(request: Request, form: Asked) -> Response:
         viewer = made.viewers.viewer(request)
     except NotLoggedIn as error:
         return _to_login(request, error)
+    request.scope[FORM] = urlencode({name: value for name, value in form.items() if name in _OF_ACTION})
     looking = Looking(viewer, made.reader, made.operations, {}, made.limit_after, made.feed.mark)
     if not from_this_page(request):
         shown = Shown("trouble.html", "Not done", "actions", {"text": "this form is not from this page"}, 403)

@@ -7,7 +7,7 @@ import requests
 
 from autoscaler.api.answers import BURST
 from autoscaler.store.overrides import Verb
-from tests.core.building import a_snapshot, a_worker
+from tests.core.building import NOW, a_host, a_snapshot, a_worker
 from tests.page.shown import PASSWORD, Browser, Site, text_of
 
 
@@ -26,6 +26,41 @@ def test_a_question_says_what_will_happen_and_changes_nothing(worked: Site) -> N
     assert "Drain w1?" in shown
     assert "its machine is terminated" in shown
     assert in_force(worked) == []
+
+
+@pytest.mark.parametrize("host", ("nosuch", "master"))
+def test_a_question_about_what_is_no_worker_promises_nothing(worked: Site, host: str) -> None:
+    worked.observe(a_snapshot(a_worker("w1"), a_host("master", slots=4)))
+    answer = worked.browser().get(f"act?verb=drain&host={host}")
+    assert answer.status_code == 404
+    assert f"this autoscaler has no worker {host}" in text_of(answer.text)
+    assert "terminated" not in answer.text
+    assert 'action="act"' not in answer.text
+
+
+def test_a_question_names_the_jobs_that_a_drain_waits_for(worked: Site) -> None:
+    worked.observe(a_snapshot(a_worker("w1", used=2), a_worker("w2")))
+    assert "2 jobs on it now: 9000, 9001." in worked.browser().text("act?verb=drain&host=w1")
+    assert "No job runs on it now." in worked.browser().text("act?verb=drain&host=W2")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    (
+        ("verb=pause", "The autoscaler is paused already, by eve."),
+        ("verb=drain&host=w1", "w1 is drained by command already."),
+        ("verb=keep&host=w2", "w2 is kept by command already."),
+        ("verb=keep&host=w1&undo=true", "w1 is not kept by command."),
+    ),
+)
+def test_a_question_says_if_nothing_would_change(worked: Site, query: str, said: str) -> None:
+    ask = worked.store.overrides.ask
+    ask(Verb.PAUSE, who="eve", at=NOW)
+    ask(Verb.DRAIN, who="eve", at=NOW, host="w1")
+    ask(Verb.KEEP, who="eve", at=NOW, host="w2")
+    answer = worked.browser().get(f"act?{query}")
+    assert f"{said} Nothing would change." in text_of(answer.text)
+    assert 'action="act"' not in answer.text
 
 
 def test_an_action_is_stored_under_the_users_name_with_the_commands_words(worked: Site) -> None:
@@ -48,7 +83,8 @@ def test_an_action_is_stored_under_the_users_name_with_the_commands_words(worked
     assert in_force(worked) == [(Verb.KEEP, "w2", "root (page)")]
     assert worked.store.overrides.retried_at is not None
     written = [(call.who, call.method, call.target, call.status) for call in worked.calls.newest(6)]
-    assert written == [("root", "POST", "/page/act", 200)] * 6
+    asked = ("retry", "drain&host=w1&undo=true", "resume", "keep&host=w2", "drain&host=W1.example.org", "pause")
+    assert written == [("root", "POST", f"/page/act?verb={each}", 200) for each in asked]
 
 
 @pytest.mark.parametrize("verb", ("pause", "resume", "retry", "drain", "keep"))

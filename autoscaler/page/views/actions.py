@@ -5,13 +5,15 @@ same journal.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from autoscaler.engine.operator_commands import OF_WORKERS, OperatorCommand, carry_out
+from autoscaler.engine.operator_commands import OF_WORKERS, OperatorCommand, carry_out, worker_named
 from autoscaler.errors import NotFound, SettingsError
+from autoscaler.page.reader import Unavailable
 from autoscaler.page.views.looking import Looking, Shown
+from autoscaler.report.wording import count, few
 from autoscaler.store.overrides import Verb
 
 
@@ -71,13 +73,44 @@ def actions(looking: Looking) -> Shown:
 
 
 def question(looking: Looking) -> Shown:
-    """Asks before an action."""
+    """Asks before an action, of what is there: whether it would change anything, and which jobs run on a worker."""
     command = read_command(looking.query)
     if not looking.viewer.acts():
         return refused(looking)
     if command is None:
         return _trouble("There is no such action.", 404)
-    return Shown("question.html", _name(command), "actions", _values(command), live=False)
+    jobs = ""
+    if command.host:
+        try:
+            command = replace(command, host=worker_named(looking.operations.store, command.host))
+        except NotFound as error:
+            return _trouble(str(error), 404)
+        jobs = "" if command.undo or command.verb is not Verb.DRAIN else _jobs_on(looking, command.host)
+    values = _values(command) | {"jobs": jobs, "no_change": _no_change(looking.document("status"), command)}
+    return Shown("question.html", _name(command), "actions", values, live=False)
+
+
+def _jobs_on(looking: Looking, host: str) -> str:
+    """Which jobs a drain of this worker waits for."""
+    try:
+        document: Any = looking.document("explain", {"subject": host})
+    except Unavailable:
+        return "Which jobs run on it is not known now."
+    jobs = sorted({str(job) for instance in document.get("instances") or () for job in instance["jobs"]})
+    return f"{count(len(jobs), 'job')} on it now: {few(jobs)}." if jobs else "No job runs on it now."
+
+
+def _no_change(status: Mapping[str, Any], command: OperatorCommand) -> str:
+    """Why the command would change nothing; '': it may change something."""
+    if command.verb is Verb.PAUSE and status["paused"]:
+        return f"The autoscaler is paused already, by {status['paused']['by']}."
+    if command.verb not in OF_WORKERS:
+        return ""
+    done = {Verb.DRAIN: "drained", Verb.KEEP: "kept"}[command.verb]
+    stands = command.host in status[command.verb.value]
+    if command.undo:
+        return "" if stands else f"{command.host} is not {done} by command."
+    return f"{command.host} is {done} by command already." if stands else ""
 
 
 def act(looking: Looking, form: Mapping[str, str]) -> Shown:
