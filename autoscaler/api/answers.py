@@ -131,8 +131,8 @@ class _Question:
     asker: Asker
     decided: tuple[ObservedPlan, int] | None
     newcomer: Newcomer | None = None
-    named: frozenset[int] | None = None
-    """Jobs whose name has the text that is searched for; None: not known."""
+    named: Mapping[int, str] | None = None
+    """The names of jobs that have the text that is searched for; None: not known."""
 
     @property
     def form(self) -> str:
@@ -260,9 +260,9 @@ class Answers:
         finally:
             self._grid_engine.release()
 
-    def _named(self, search: str) -> frozenset[int] | None:
-        """The waiting jobs whose name has this text; None: not asked for, or Grid Engine does not answer soon. What it
-        said is used again for a while, since a page is loaded after each pass.
+    def _named(self, search: str) -> Mapping[int, str] | None:
+        """The names of waiting jobs that have this text; None: not asked for, or Grid Engine does not answer soon.
+        What it said is used again for a while, since a page is loaded after each pass.
         """
         words = search.strip().lower()
         if not words or words[0].isdecimal() or self.names_now is None:
@@ -272,7 +272,7 @@ class Answers:
         try:
             if time.monotonic() - self._names_at >= NAMES_FOR:
                 self._names, self._names_at = self.names_now(), time.monotonic()
-            return frozenset(job for job, name in self._names.items() if words in name.lower())
+            return {job: name for job, name in self._names.items() if words in name.lower()}
         except AutoscalerError as error:
             log.info("the names of waiting jobs are not known: %s", error)
             return None
@@ -285,7 +285,7 @@ class Answers:
         query: Mapping[str, str],
         asker: Asker,
         newcomer: Newcomer | None,
-        named: frozenset[int] | None = None,
+        named: Mapping[int, str] | None = None,
     ) -> Reply:
         """The answer or the refusal; call it within a turn."""
         try:

@@ -5,6 +5,7 @@ Links are relative, so that the page works below any path of a proxy. They carry
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -28,6 +29,7 @@ NAVIGATION = (
     ("actions", "Actions"),
 )
 """Path and name of each view, in the order of the page."""
+_INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC\b")
 CELL_ZONE = "cell"
 """Value of `zone` in links: the zone of the autoscaler's machine. Without any, scripts show the reader's."""
 
@@ -130,11 +132,24 @@ def _as_text(value: Any) -> Any:
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _coded(text: str) -> Markup:
-    """A text of ours, with what stands between backticks as code."""
-    parts = plain(text).split("`")
-    marked = (Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts))
+@jinja2.pass_context
+def _coded(context: jinja2.runtime.Context, text: str) -> Markup:
+    """A text of ours, with what stands between backticks as code, and times in the zone in which times are shown."""
+    parts, zone = plain(text).split("`"), context["zone"]
+    if len(parts) % 2 == 0:  # a backtick of somebody else's
+        parts = [plain(text)]
+    marked = (Markup("<code>{}</code>").format(part) if at % 2 else _timed(part, zone) for at, part in enumerate(parts))
     return Markup("").join(marked)
+
+
+def _timed(text: str, zone: Zone) -> Markup:
+    """A text with the times that sentences have (`report.wording.instant`) as elements that a script may show in the
+    reader's zone.
+    """
+    parts = _INSTANT.split(text)
+    return Markup("").join(
+        _moment(f"{part}+00:00", zone, "%Y-%m-%d %H:%M:%S") if at % 2 else escape(part) for at, part in enumerate(parts)
+    )
 
 
 def _money(value: float | None) -> str:

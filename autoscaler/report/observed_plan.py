@@ -70,10 +70,10 @@ class ObservedPlan:
         return self._head | {"reasons": rows, "not_shown": hidden}
 
     def waiting(
-        self, query: Mapping[str, str], asker: str, only: str | None = None, named: frozenset[int] | None = None
+        self, query: Mapping[str, str], asker: str, only: str | None = None, named: Mapping[int, str] | None = None
     ) -> dict[str, Any]:
-        """A page of the waiting job categories. `only`: the only owner whose jobs are shown; None: all. `named`: jobs
-        whose name has the text that is searched for; None: not known. Raises SettingsError.
+        """A page of the waiting job categories. `only`: the only owner whose jobs are shown; None: all. `named`: names
+        of jobs that have the text that is searched for; None: not known. Raises SettingsError.
         """
         from autoscaler.report.waiting_list import read_waiting_query, waiting_rows
 

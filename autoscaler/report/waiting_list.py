@@ -43,6 +43,8 @@ NEVER = frozenset(
     }
 )
 """Causes that time does not end: the job never starts as it is, unless one of the following stands beside them."""
+PROVEN = frozenset({Code.UNSATISFIABLE, Code.UNSATISFIABLE_HELD})
+"""Grid Engine was asked, and agrees that nothing allowed can run the job."""
 PERHAPS = frozenset({Code.FITS_WHEN_FREE, Code.GRID_ENGINE_DISAGREES, Code.RUNNING_TASKS})
 
 
@@ -78,14 +80,14 @@ def waiting_rows(
     *,
     asker: str,
     only: str | None,
-    named: frozenset[int] | None = None,
+    named: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
     """The rows of one page, those of the asker first, then those that have waited longest. `only`: the only owner whose
-    jobs are shown; None: all. `named`: jobs whose name has the text that is searched for; None: not known.
+    jobs are shown; None: all. `named`: names of jobs that have the text that is searched for; None: not known.
     """
     visible = [verdict for verdict in plan.job_categories if only is None or verdict.ask.owner == only]
     of_owner = [verdict for verdict in visible if not query.owner or verdict.ask.owner == query.owner]
-    by_name = frozenset[int]() if named is None else named
+    by_name: Mapping[int, str] = {} if named is None else named
     found = [verdict for verdict in of_owner if _matches(verdict, query.search, by_name)]
     shown = [verdict for verdict in found if not query.code or cause_of(verdict.reason).code.value == query.code]
     shown.sort(key=lambda one: (one.ask.owner != asker, -one.waited, one.jobs[:1]))
@@ -101,14 +103,14 @@ def waiting_rows(
     }
 
 
-def _matches(verdict: JobCategoryVerdict, search: str, by_name: frozenset[int]) -> bool:
+def _matches(verdict: JobCategoryVerdict, search: str, by_name: Mapping[int, str]) -> bool:
     if not search:
         return True
     if search[0].isdecimal() and _named(verdict, search):
         return True
     words = search.lower()
     names = verdict.ask.owner, verdict.ask.project or ""
-    return any(words in name.lower() for name in names) or not by_name.isdisjoint(verdict.jobs)
+    return any(words in name.lower() for name in names) or not by_name.keys().isdisjoint(verdict.jobs)
 
 
 def _named(verdict: JobCategoryVerdict, search: str) -> str:
@@ -123,24 +125,28 @@ def _named(verdict: JobCategoryVerdict, search: str) -> str:
 
 
 def _codes(verdicts: Sequence[JobCategoryVerdict]) -> Iterator[dict[str, Any]]:
-    """The innermost causes among them, those of most tasks first. `never`: how many of the tasks never start as they
-    are; `longest_wait_s`: seconds for which the first of them has been able to run.
+    """The innermost causes among them, those of most tasks first. `never`: how many of the tasks fit nowhere as they
+    are; `unsatisfiable`: for how many of these that is proven; `longest_wait_s`: seconds for which the first of them
+    has been able to run.
     """
     tasks: Counter[Code] = Counter()
     never: Counter[Code] = Counter()
+    proven: Counter[Code] = Counter()
     longest: dict[Code, float] = {}
     # Most categories of a queue have the same links, and there may be 50,000.
-    known: dict[tuple[object, ...], tuple[Code, bool]] = {}
+    known: dict[tuple[object, ...], tuple[Code, bool, bool]] = {}
     for verdict in verdicts:
         reason = verdict.reason
         alike = (reason.code, *map(id, reason.trail))
         if alike not in known:
-            code = cause_of(reason).code
-            known[alike] = code, code in NEVER and PERHAPS.isdisjoint(_codes_in(reason))
-        code, forever = known[alike]
+            code, within = cause_of(reason).code, frozenset(_codes_in(reason))
+            forever = code in NEVER and PERHAPS.isdisjoint(within)
+            known[alike] = code, forever, forever and not PROVEN.isdisjoint(within)
+        code, forever, certain = known[alike]
         tasks[code] += verdict.count
         if forever:
             never[code] += verdict.count
+            proven[code] += verdict.count if certain else 0
         longest[code] = max(longest.get(code, 0.0), verdict.waited)
     for code, count in sorted(tasks.items(), key=lambda each: (-each[1], each[0].value)):
         yield {
@@ -148,6 +154,7 @@ def _codes(verdicts: Sequence[JobCategoryVerdict]) -> Iterator[dict[str, Any]]:
             "short": _FACT.sub("", REASONS[code].short or code.value),
             "tasks": count,
             "never": never[code],
+            "unsatisfiable": proven[code],
             "longest_wait_s": round(longest[code], 3),
         }
 
@@ -158,7 +165,7 @@ def _codes_in(reason: Reason) -> Iterator[Code]:
         yield from _codes_in(link)
 
 
-def _row(verdict: JobCategoryVerdict, now: float, search: str, by_name: frozenset[int]) -> dict[str, Any]:
+def _row(verdict: JobCategoryVerdict, now: float, search: str, by_name: Mapping[int, str]) -> dict[str, Any]:
     named = _named(verdict, search) if search[:1].isdecimal() else ""
     pairs = list(zip(verdict.jobs, verdict.tasks, strict=True)) if by_name else []
     pairs = [pair for pair in pairs if pair[0] in by_name][:NAMED]
@@ -166,6 +173,7 @@ def _row(verdict: JobCategoryVerdict, now: float, search: str, by_name: frozense
     jobs = [f"{job}.{tasks}" if tasks else str(job) for job, tasks in pairs]
     return {
         "jobs": [named] if named else jobs,
+        "names": [] if named or not by_name else [by_name.get(job) for job, _ in pairs],
         "count": len(verdict.jobs),
         "tasks": verdict.count,
         "slots": verdict.ask.slots_min,

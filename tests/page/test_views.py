@@ -19,6 +19,8 @@ from autoscaler.core.cost.shares import Payer
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
 from autoscaler.core.events.known import KnownEvents
+from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.memory import Disabling
 from autoscaler.core.policy import Limits
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.page.rendering import link
@@ -26,7 +28,7 @@ from autoscaler.report.lanes import find_lanes
 from autoscaler.store import history
 from autoscaler.store.overrides import Verb
 from autoscaler.store.usages import Run, RunKey
-from tests.core.building import LARGE, NOW, a_bucket, a_host, a_job, a_snapshot, a_worker, jobs
+from tests.core.building import LARGE, NOW, a_bucket, a_host, a_job, a_machine, a_snapshot, a_worker, jobs
 from tests.page.shown import PASSWORD, Site, a_site, served_apart, text_of
 
 VIEWS = (
@@ -153,7 +155,8 @@ def test_the_overview_says_which_jobs_can_never_start_and_leads_to_them(site: Si
     browser = site.browser()
     shown = browser.text()
     assert "Needs attention" in shown
-    assert "1 task can never start" in shown
+    assert "1 task fits nowhere, not proven unsatisfiable: " in shown
+    assert "never start" not in shown
     (target,) = re.findall(r'<dd>[^<]*\(<a href="(jobs\?code=[A-Z_]+)"', browser.get().text)
     assert "4711" in browser.text(target)
 
@@ -173,7 +176,7 @@ def test_the_overview_names_a_limit_at_which_all_jobs_wait_for_long(site: Site) 
 def test_who_sees_only_own_jobs_is_told_of_none_of_others_that_can_never_start(tmp_path: Path) -> None:
     with a_site(tmp_path, owners_only=True) as site:
         site.observe(a_snapshot(a_job(4711, owner="ann", slots=100), a_host("h1")))
-        assert "can never start" in site.browser("ann").text()
+        assert "fits nowhere" in site.browser("ann").text()
         assert "All is well" in site.browser("bob").text()
 
 
@@ -185,8 +188,48 @@ def test_jobs_are_found_by_a_part_of_their_name(tmp_path: Path) -> None:
         site.observe(a_snapshot(a_job(1, owner="ann"), a_job(2, owner="bob"), a_job(3, owner="bob", slots=2)))
         shown = site.browser().text("jobs?search=align")
         assert "2 tasks in 2 job categories" in shown
+        assert "1 align_chr1" in shown
+        assert "3 ALIGN-all" in shown
+        assert "forecast" not in shown
         assert "1 task in 1 job category" in site.browser().text("jobs?search=FORE")
         assert "No waiting job matches" in site.browser().text("jobs?search=chr2")
+
+
+def test_the_number_of_a_job_that_runs_leads_to_its_story(site: Site) -> None:
+    site.observe(a_snapshot(a_job(1), a_worker("w1", used=1)))
+    shown = site.browser().get("jobs?search=9000").text
+    assert "No waiting job matches. Job 9000 runs:" in text_of(shown)
+    assert '<a href="job?subject=9000">its story</a>' in shown
+    assert "its story" not in site.browser().text("jobs?search=12345678")
+
+
+def test_the_number_of_a_job_of_others_tells_nothing_where_details_are_their_owners(tmp_path: Path) -> None:
+    with a_site(tmp_path, owners_only=True) as site:
+        site.observe(a_snapshot(a_job(1, owner="ann"), a_worker("w1", used=1)))
+        assert "Job 9000 runs" in site.browser("ann").text("jobs?search=9000")
+        assert "Job 9000" not in site.browser("bob").text("jobs?search=9000")
+
+
+def test_a_worker_that_is_gone_costs_nothing_and_one_that_boots_has_no_alarming_marks(site: Site) -> None:
+    booting = a_worker("w1", mark=Disabling.ENROL, heard=False, age=30.0)
+    gone = a_machine("w2", state=MachineState.TERMINATED, price_per_hour=0.25)
+    site.observe(a_snapshot(booting, gone))
+    browser = site.browser()
+    shown = browser.text("workers")
+    assert "gone 1" in shown
+    assert "leaving 0" in shown
+    assert "0.25" not in shown
+    assert not {"silent", "empty", "drained", "overdue"} & set(
+        re.findall('class="mark">([a-z]+)', browser.get("workers").text)
+    )
+
+
+def test_times_within_sentences_are_shown_in_the_zone_of_the_link(site: Site) -> None:
+    site.store.history.add_pass(3, NOW, "pass 3: asked again after 2026-11-28 04:45:56 UTC; see `qconf -sq`", {})
+    shown = site.browser().get("decisions?zone=America/New_York").text
+    assert "asked again after 2026-11-27 23:45:56 EST ; see qconf -sq" in text_of(shown)
+    assert "<code>qconf -sq</code>" in shown
+    assert "data-local" in site.browser().get("decisions").text.partition("asked again")[2].partition("qconf")[0]
 
 
 def test_a_name_finds_no_job_of_others_where_details_are_their_owners(tmp_path: Path) -> None:

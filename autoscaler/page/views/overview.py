@@ -48,9 +48,14 @@ def _waiting(looking: Looking, status: Any) -> Iterator[tuple[str, str, str]]:
         return
     for one in codes:
         longest = duration(one["longest_wait_s"])
-        if one["never"]:
-            yield "never starts", f"{count(one['never'], 'task')} can never start: {one['short']}", one["code"]
-        elif (
+        proven = one.get("unsatisfiable", 0)  # an older service does not say
+        if proven:
+            are = "is" if proven == 1 else "are"
+            yield "unsatisfiable", f"{count(proven, 'task')} {are} unsatisfiable: {one['short']}", one["code"]
+        if left := one["never"] - proven:
+            fits = f"{count(left, 'task')} fit{'s' if left == 1 else ''} nowhere"
+            yield "fits nowhere", f"{fits}, not proven unsatisfiable: {one['short']}", one["code"]
+        if not one["never"] and (
             one["code"] == Code.CAPPED.value and not status["fitting"] and one["longest_wait_s"] >= looking.limit_after
         ):
             text = f"{count(one['tasks'], 'task')} at a limit, for up to {longest}; no counted task fits anywhere"

@@ -8,10 +8,12 @@ from typing import Any
 from autoscaler.page.views.looking import Looking, Shown
 
 ROWS = 200
-STATES = ("idle", "busy", "coming", "leaving", "persistent")
+STATES = ("idle", "busy", "coming", "leaving", "gone", "persistent")
 """Values of `state` in links."""
 _COMING = frozenset({"ordered", "booting", "joining"})
-_LEAVING = frozenset({"draining", "leaving", "ending", "gone"})
+_LEAVING = frozenset({"draining", "leaving", "ending"})
+_ON_THE_WAY_IN = frozenset({"silent", "empty", "drained"})
+"""Conditions that every worker has until it takes jobs: it is disabled by us, and reports nothing yet."""
 
 
 def workers(looking: Looking) -> Shown:
@@ -20,7 +22,7 @@ def workers(looking: Looking) -> Shown:
     rows = looking.document("workers")["workers"]
     found = [row for row in rows if _matches(row, search) and (not state or state in states_of(row))]
     values = {
-        "workers": found[first : first + ROWS],
+        "workers": [_shown(row) for row in found[first : first + ROWS]],
         "found": len(found),
         "first": first,
         "rows": ROWS,
@@ -29,6 +31,16 @@ def workers(looking: Looking) -> Shown:
         "counts": {name: sum(name in states_of(row) for row in rows) for name in STATES},
     }
     return Shown("workers.html", "Workers", "workers", values)
+
+
+def _shown(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row without what says nothing of a worker in its phase: one that is gone costs nothing, and nothing holds."""
+    if row["phase"] == "gone":
+        return {**row, "conditions": [], "price_per_hour": None}
+    if row["phase"] in _COMING:
+        conditions = [each for each in row["conditions"] if each["name"] not in _ON_THE_WAY_IN]
+        return {**row, "conditions": conditions}
+    return row
 
 
 def states_of(row: Mapping[str, Any]) -> frozenset[str]:
@@ -43,6 +55,8 @@ def _states(row: Mapping[str, Any]) -> Iterator[str]:
         yield "coming"
     elif row["phase"] in _LEAVING:
         yield "leaving"
+    elif row["phase"] == "gone":
+        yield "gone"
     else:
         yield "busy" if row["used"] else "idle"
 
