@@ -17,7 +17,7 @@ import pytest
 
 from autoscaler.errors import LockHeld, SettingsError
 from autoscaler.store.identity import FILE, cell_tag
-from autoscaler.store.lock import CellKey, Holder, held, hold, running
+from autoscaler.store.lock import CellKey, Holder, _lives, held, hold, running
 from autoscaler.strict_modes import exposure
 
 KEY = CellKey("master", 6444, "default", "/opt/sge")
@@ -182,3 +182,10 @@ def test_a_damaged_tag_is_an_error_not_another_tag(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("\n")
     with pytest.raises(SettingsError, match="contains no tag"):
         cell_tag(KEY, tmp_path, make=True)
+
+
+def test_a_holder_lives_as_long_as_its_process() -> None:
+    with subprocess.Popen(("sleep", "600")) as process:
+        there = _lives(Holder(process.pid, "", 0.0))
+        process.kill()
+    assert (there, _lives(Holder(process.pid, "", 0.0)), _lives(Holder(os.getpid(), "", 0.0))) == (True, False, True)

@@ -317,6 +317,7 @@ def test_an_ended_job_is_still_explained(numbered_store: Store) -> None:
     explanation = numbered_store.history.explanation(1)
     assert explanation is not None
     assert (explanation.at, explanation.verdict.reason.code) == (10.0, Code.HELD)
+    assert (explanation.verdict.jobs, explanation.verdict.tasks) == ((), ()), "thousands of jobs may share it"
 
 
 def test_an_unchanged_explanation_is_not_written_again(numbered_store: Store) -> None:
