@@ -53,7 +53,8 @@ def estimate_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """The same for people, of an explained job."""
     estimate = document.get("estimate")
     if estimate is not None:
-        between = f"{duration(estimate['low_s'])} to {duration(estimate['high_s'])}"
+        low, high = duration(estimate["low_s"]), duration(estimate["high_s"])
+        between = low if low == high else f"{low} to {high}"
         off = (
             ""
             if estimate["error"] is None

@@ -151,7 +151,7 @@ def _codes(verdicts: Sequence[JobCategoryVerdict]) -> Iterator[dict[str, Any]]:
     for code, count in sorted(tasks.items(), key=lambda each: (-each[1], each[0].value)):
         yield {
             "code": code.value,
-            "short": _FACT.sub("", REASONS[code].short or code.value),
+            "short": _FACT.sub("", REASONS[code].short or code.value.replace("_", " ").lower()),
             "tasks": count,
             "never": never[code],
             "unsatisfiable": proven[code],

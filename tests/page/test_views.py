@@ -102,6 +102,9 @@ def test_jobs_are_found_by_number_owner_and_reason(site: Site) -> None:
     browser = site.browser()
     assert "1 task in 1 job category" in browser.text("jobs?search=4711")
     assert "{" not in browser.text("jobs")  # no fact of a short text is left unfilled
+    pills = re.findall(r'code=[A-Z_]+">([^<]+)<b>', browser.get("jobs").text)
+    assert len(pills) == 2
+    assert not [pill for pill in pills if pill.isupper()]
     assert "3 tasks in 1 job category" in browser.text("jobs?search=bo")
     assert "No waiting job matches" in browser.text("jobs?search=999")
     links = re.findall(r'href="(jobs\?[^"]*code=[^"]*)"', browser.get("jobs").text)
@@ -177,7 +180,8 @@ def test_who_sees_only_own_jobs_is_told_of_none_of_others_that_can_never_start(t
     with a_site(tmp_path, owners_only=True) as site:
         site.observe(a_snapshot(a_job(4711, owner="ann", slots=100), a_host("h1")))
         assert "fits nowhere" in site.browser("ann").text()
-        assert "All is well" in site.browser("bob").text()
+        assert "Nothing of yours needs attention" in site.browser("bob").text()
+        assert "No job of yours waits." in site.browser("bob").text("jobs")
 
 
 NAMES = {1: "align_chr1", 2: "forecast", 3: "ALIGN-all"}

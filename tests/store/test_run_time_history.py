@@ -94,3 +94,6 @@ def test_of_a_running_job_the_time_that_it_runs_counts() -> None:
 
 def test_without_an_estimate_nothing_is_said() -> None:
     assert list(estimate_lines({"estimate": None})) == []
+    alike = {"low_s": 12.1, "high_s": 12.3, "earlier": 4, "like": "owner", "error": None}
+    (text,) = estimate_lines({"estimate": alike})
+    assert text.startswith("it will run for about 12s in all, by 4 earlier jobs alike")

@@ -25,9 +25,12 @@ def overview(looking: Looking) -> Shown:
     passes = looking.document("passes", {"last": str(DECISIONS)})["passes"]
     status = looking.document("status")
     of_status = looking.reading
+    codes, hidden = _causes(looking, status)
     values = {
         "status": status,
-        "attention": [(name, text, "") for name, text in attention_pairs(status)] + list(_waiting(looking, status)),
+        "attention": [(name, text, "") for name, text in attention_pairs(status)]
+        + list(_waiting(codes, looking.limit_after, fitting=status["fitting"])),
+        "hidden": hidden,
         "decisions": list(reversed(passes)),
         "points": history["periods"],
         "span": span,
@@ -38,14 +41,19 @@ def overview(looking: Looking) -> Shown:
     return Shown("overview.html", "Overview", "./", values)
 
 
-def _waiting(looking: Looking, status: Any) -> Iterator[tuple[str, str, str]]:
-    """What keeps waiting jobs until a person does something: a name, a text, and the code that Jobs filters by."""
+def _causes(looking: Looking, status: Any) -> tuple[list[Mapping[str, Any]], int]:
+    """Why jobs wait that the viewer may see, and how many tasks of others wait besides."""
     if not status["waiting"]:
-        return
+        return [], 0
     try:
-        codes: list[Mapping[str, Any]] = looking.document("waiting", {"last": "1"})["codes"]
+        document = looking.document("waiting", {"last": "1"})
     except Unavailable:  # no pass was made yet by this process: the store's part is shown all the same
-        return
+        return [], 0
+    return document["codes"], document["not_shown"]
+
+
+def _waiting(codes: list[Mapping[str, Any]], limit_after: float, *, fitting: int) -> Iterator[tuple[str, str, str]]:
+    """What keeps waiting jobs until a person does something: a name, a text, and the code that Jobs filters by."""
     for one in codes:
         longest = duration(one["longest_wait_s"])
         proven = one.get("unsatisfiable", 0)  # an older service does not say
@@ -56,7 +64,7 @@ def _waiting(looking: Looking, status: Any) -> Iterator[tuple[str, str, str]]:
             fits = f"{count(left, 'task')} fit{'s' if left == 1 else ''} nowhere"
             yield "fits nowhere", f"{fits}, not proven unsatisfiable: {one['short']}", one["code"]
         if not one["never"] and (
-            one["code"] == Code.CAPPED.value and not status["fitting"] and one["longest_wait_s"] >= looking.limit_after
+            one["code"] == Code.CAPPED.value and not fitting and one["longest_wait_s"] >= limit_after
         ):
             text = f"{count(one['tasks'], 'task')} at a limit, for up to {longest}; no counted task fits anywhere"
             yield "limit reached", text, one["code"]
