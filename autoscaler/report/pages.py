@@ -80,7 +80,7 @@ objects with `name`, `since`), `load` (load average that its execd reported last
 `failed_workers` (machines that are stopped or do not come up: objects with `worker_id`, `name`, `message`), \
 `lost_jobs` (by execution host whose machine is gone: a Reason with the jobs that are listed as running until \
 a person deletes them), \
-`refused_ends`, `keep`, `drain` (names), \
+`refused_ends`, `keep`, `drain` (names), `asked_by` (by name), \
 `failures` (launches that failed in the last half hour), `backoff` (of buckets), \
 `unanswered` (orders): lists of objects, \
 `request_sets`, `requested` (the same in a line), `log_level` (`level` and `by`, or null: as settings say), \

@@ -98,6 +98,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "set_aside": {name: why.value for name, why in sorted(set_aside(store).items())},
         "keep": sorted(overrides.keep),
         "drain": sorted(overrides.drain),
+        "asked_by": {one.host: one.who for one in store.overrides.in_force() if one.host},
         "circuit_breaker": None if memory.circuit_breaker is None else reason_part(memory.circuit_breaker),
         "stopped": dict(memory.stopped),
         "failures": [_failure_part(alike) for alike in _alike(store.journal.failures(now.at - LATELY))],
@@ -221,7 +222,11 @@ def status_pairs(document: Mapping[str, Any]) -> _Pairs:
     yield from trouble_pairs(document)
     for name, phrase in (("keep", "kept by command"), ("drain", "drained by command")):
         if document[name]:
-            yield phrase, ", ".join(document[name])
+            asked_by = document.get("asked_by", {})  # an older service does not say
+            yield (
+                phrase,
+                ", ".join(f"{host} (by {asked_by[host]})" if host in asked_by else host for host in document[name]),
+            )
 
 
 def trouble_pairs(document: Mapping[str, Any]) -> _Pairs:

@@ -80,9 +80,9 @@ def test_the_page_shows_what_grid_engine_and_the_answers_say(cell: Cell, until: 
         assert [row[2] for row in rows] == [str(one["tasks"]) for one in document["categories"]]
         assert all(one["cause"]["text"] in row[5] for row, one in zip(rows, document["categories"], strict=True))
         # By name: `qsub -b y` takes that of the program.
-        assert [row[0].partition(".")[0] for row in cells(page, "jobs?search=SLEE")] == [
-            row[0].partition(".")[0] for row in rows
-        ]
+        found = [row[0].split() for row in cells(page, "jobs?search=SLEE")]
+        assert [words[0].partition(".")[0] for words in found] == [row[0].partition(".")[0] for row in rows]
+        assert {words[-1] for words in found} == {"sleep"}
         assert cells(page, "jobs?search=no-such-name") == []
         # Workers and hosts, as qhost and qstat show them.
         workers = cells(page, "workers")
