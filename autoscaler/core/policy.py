@@ -172,7 +172,12 @@ class NodeArrayPolicy:
     @property
     def estimates(self) -> bool:
         """Whether it decides by estimates of run times."""
-        return self.compares_paid or bool(self.wait_for_free) or self.pack == PACK_PREDICTED
+        return self.compares_paid or bool(self.wait_for_free) or self.pack == PACK_PREDICTED or self.weighs_spot
+
+    @property
+    def weighs_spot(self) -> bool:
+        """Whether it weighs spot and on demand by interruptions."""
+        return self.packs and len(self.price_types) > 1
 
     @property
     def compares_paid(self) -> bool:

@@ -37,11 +37,14 @@ class LaunchOffer:
     """How many more of it the limits allow."""
     reported: ReportedType | None = None
     """Values that its hosts reported."""
+    interrupted: float = 1.0
+    """By what factor interruptions are likely to make what runs there take longer."""
 
     @property
     def price(self) -> float:
+        """An hour of work that is not lost."""
         price = self.buckets[0].price_per_hour
-        return float("inf") if price is None else price
+        return float("inf") if price is None else price * self.interrupted
 
     @property
     def available(self) -> int | None:

@@ -37,6 +37,7 @@ from autoscaler.core.limits.circuit_breaker import slowed_owners
 from autoscaler.core.limits.launched import settled
 from autoscaler.core.limits.limits import HOUR, Usage
 from autoscaler.core.limits.lost_state import wait_for_listings
+from autoscaler.core.limits.spot_seen import interruption_rates, spot_seen
 from autoscaler.core.limits.unanswered_orders import taken, throttled
 from autoscaler.core.limits.unhelped_demand import UnhelpedDemand, unhelped_demand
 from autoscaler.core.model.changed import changed
@@ -94,6 +95,8 @@ class Facts:
     silent: frozenset[str]
     """Hosts that are expected to report again."""
     came_up: tuple[CameUp, ...]
+    spot: Mapping[str, tuple[float, float]]
+    """What was seen of spot machines that ended."""
     reported: tuple[ReportedType, ...]
     launch_context: LaunchContext
     usage: Mapping[str, Usage]
@@ -260,11 +263,12 @@ def facts_of(snapshot: Snapshot) -> Facts:
     returning = returning_jobs(observed, cluster, policy, context, now, closed.reasons) if policy.queue_demand else ()
     # What may be launched at all, and what counts against limits.
     came_up = successes_of(observed.workers, memory, policy, now)
+    spot = spot_seen(observed.workers, memory, now)
     reported = learn_reported(
         observed.workers, memory.reported, cluster.complexes, now, snapshot.overrides.tried_again_at
     )
     owners = seen_owners(cluster, (part.ask for part in demand.parts), memory.owners, now, policy.owner)
-    launch_context = _launch_context(snapshot, came_up, reported, len(owners), observed)
+    launch_context = _launch_context(snapshot, came_up, reported, len(owners), observed, spot)
     usage = usage_of(fleet, policy, observed, now)
     return Facts(
         snapshot=snapshot,
@@ -280,6 +284,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
         # Hosts that fell silent a moment ago, as all do when qmaster starts, count as there.
         silent=expected_back(track_silence(cluster, memory.silent_since, now), cluster, now),
         came_up=came_up,
+        spot=spot,
         reported=reported,
         launch_context=launch_context,
         usage=usage,
@@ -333,6 +338,7 @@ def _launch_context(
     reported: tuple[ReportedType, ...],
     owners: int,
     observed: ObservedWorkers,
+    spot: Mapping[str, tuple[float, float]],
 ) -> LaunchContext:
     """What limits launches in this pass."""
     fleet, memory, policy, now = snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now
@@ -356,6 +362,8 @@ def _launch_context(
         cluster=snapshot.cluster,
         estimates=snapshot.estimates,
         boots=_seen_boots(policy, observed),
+        interruptions=interruption_rates(observed.workers, spot, now),
+        once=frozenset(job for job, detail in memory.details.items() if detail.rerun is False),
     )
 
 

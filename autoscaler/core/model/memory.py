@@ -407,6 +407,8 @@ class Memory:
     came_up: tuple[CameUp, ...] = ()
     """The last success of each bucket: earlier failures no longer count."""
     reported: tuple[ReportedType, ...] = ()
+    spot: Mapping[str, tuple[float, float]] = field(default_factory=lambda: MappingProxyType({}))
+    """By type and zone (`m5.large us-east-1a`): hours of ended spot machines, and how many of them their cloud took."""
     stopped: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Node array → the permanent error that stopped its launches."""
     failures_seen: float = 0.0

@@ -15,8 +15,8 @@ from autoscaler.core.model.reasons import Reason
 
 MAPPED = frozenset({"able_since", "silent_since", "closed_since"})
 """Fields of `Memory` that hold a time by key."""
-NO_TIMES = frozenset({"boot_s", "joined_s", "wait_s", "silent_s", "unvouched_s", "price_per_hour"})
-"""Other numbers that are no whole ones: durations and prices."""
+NO_TIMES = frozenset({"boot_s", "joined_s", "wait_s", "silent_s", "spot", "unvouched_s", "price_per_hour"})
+"""Other numbers that are no whole ones: durations, prices and counts."""
 _Value = TypeVar("_Value")
 
 

@@ -63,6 +63,7 @@ def next_memory(
         host_orders=decided.host_orders.memory,
         owners=decided.unsatisfiable.remembered(facts.owners, now),
         came_up=facts.came_up,
+        spot=facts.spot,
         reported=facts.reported,
         trials=decided.protection.trials,
         protected=decided.protection.arrays,

@@ -112,6 +112,8 @@ class Problem:
     """
     boot: float = 0.0
     """How long a worker is paid before it can run a job, seconds."""
+    not_for_spot: Sequence[int] = ()
+    """Parallel to the unmet demand: tasks that no spot machine should be bought for. Empty: none."""
     billing_step: float = 1.0
     billing_minimum: float = 60.0
     """Its time is billed in such steps, and for so long at least, seconds."""

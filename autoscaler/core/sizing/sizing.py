@@ -18,7 +18,8 @@ from autoscaler.core.demand.constraint_demand import unmet_by
 from autoscaler.core.demand.run_times import run_times
 from autoscaler.core.estimates.estimates import NO_ESTIMATES, Estimates, RunTime
 from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window, what_is_left
-from autoscaler.core.model.cluster import Cluster, Complex
+from autoscaler.core.model.cluster import Cluster, Complex, JobRequest
+from autoscaler.core.model.complexes import task_count
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
 from autoscaler.core.model.memory import Backoff, Event, ReportedType
@@ -29,6 +30,7 @@ from autoscaler.core.placement.placement import PLENTY, OpenPlacement
 from autoscaler.core.policy import FITTING, NodeArrayPolicy, Policy
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.instance_types import not_offered
+from autoscaler.core.sizing.cheapest.spot import not_for_spot, weighed
 from autoscaler.core.sizing.cpu_capacity import one_by_one
 from autoscaler.core.sizing.fitting_sizes import fitting_first
 from autoscaler.core.sizing.problem import Part, Problem, Proposal, most_of_offer, name_of, not_preferred
@@ -66,6 +68,10 @@ class LaunchContext:
     estimates: Estimates = NO_ESTIMATES
     boots: Mapping[str, float] = field(default_factory=dict)
     """By node array, the longest boot that was seen."""
+    interruptions: Mapping[str, float] = field(default_factory=dict)
+    """By type and zone, interruptions of a spot machine an hour."""
+    once: frozenset[int] = frozenset()
+    """Jobs that are known not to run again if they are interrupted (`-r n`)."""
 
     def run_times_of(self, shortfall: Shortfall) -> tuple[tuple[RunTime, ...], ...]:
         """Of the tasks that fit nowhere, which are those submitted last. Empty: of some nothing is known."""
@@ -75,6 +81,29 @@ class LaunchContext:
         found = tuple(times[-count:] if count else () for times, count in zip(known, shortfall.unmet, strict=True))
         missing = any(len(times) < count for times, count in zip(found, shortfall.unmet, strict=True))
         return () if missing else found
+
+    def expected_of(self, shortfall: Shortfall) -> tuple[list[tuple[float, ...]], list[int]]:
+        """Of each demand how long its tasks are estimated to run, seconds; empty: not known of all. And how many of
+        them are known not to run again.
+        """
+        if self.cluster is None:
+            return [() for _ in shortfall.unmet], [0 for _ in shortfall.unmet]
+        known = run_times(shortfall.wanted, self.cluster, self.estimates)
+        means = [
+            tuple(time.mean for time in times[-count:]) if count else ()
+            for times, count in zip(known, shortfall.unmet, strict=True)
+        ]
+        # Demand without requests is that of jobs on machines that are taken: they may be long ones.
+        again = [0 if want.asks else count for want, count in zip(shortfall.wanted, shortfall.unmet, strict=True)]
+        if not self.once:
+            return means, again
+        tasks: dict[JobRequest, int] = {}
+        for category in self.cluster.job_categories:
+            for job, some in zip(category.jobs, category.tasks, strict=True):
+                if job in self.once:
+                    tasks[category.ask] = tasks.get(category.ask, 0) + (task_count(some) if some else 1)
+        times = [sum(tasks.get(ask, 0) for ask in want.asks) for want in shortfall.wanted]
+        return means, [max(pair) for pair in zip(again, times, strict=True)]
 
     def keeps_to_cheapest(self, demands: Iterable[CategoryDemand] = ()) -> Budget | None:
         """The budget that allows a launch for these jobs only the cheapest offer; None: there is none."""
@@ -212,6 +241,9 @@ def size_launch(
     if (stopped := launch_context.stopped_by(array)) is not None:
         return ArrayLaunch(note=stopped)
     offers, refused = launch_context.offers(array, usage, waited=launch_context.now - shortfall.oldest)
+    steady: tuple[int, ...] = ()
+    if array.weighs_spot and unmet:
+        offers, steady = _with_interruptions(array, shortfall, offers, launch_context)
     problem = Problem(
         wants,
         shortfall.placement,
@@ -222,6 +254,7 @@ def size_launch(
         tuple(want.oldest for want in shortfall.wanted),
         launch_context.run_times_of(shortfall) if array.compares_paid else (),
         launch_context.boots.get(array.name, 0.0),
+        steady,
         array.billing_step,
         array.billing_minimum,
     )
@@ -254,6 +287,21 @@ def size_launch(
     )
     meant = replace(chosen[0], parts=chosen[0].at_most(count))
     return replace(growth, launch=launch, assigned=_assigned(problem, meant) if launch_context.policy.assigns else ())
+
+
+def _with_interruptions(
+    array: NodeArrayPolicy, shortfall: Shortfall, offers: Sequence[LaunchOffer], launch_context: LaunchContext
+) -> tuple[tuple[LaunchOffer, ...], tuple[int, ...]]:
+    """The offers with what interruptions are likely to add to their prices; and the tasks that are not for spot."""
+    seconds, once = launch_context.expected_of(shortfall)
+    rates = launch_context.interruptions
+    steady = not_for_spot(shortfall.demands, offers, rates, seconds, once)
+    # The shorter ones are for spot.
+    others = [
+        time for times, count in zip(seconds, steady, strict=True) for time in sorted(times)[: len(times) - count]
+    ]
+    mean = sum(others) / len(others) if others else None
+    return tuple(weighed(offers, rates, mean, launch_context.boots.get(array.name, 0.0))), steady
 
 
 def _assigned(problem: Problem, proposal: Proposal) -> tuple[tuple[str, int, int], ...]:

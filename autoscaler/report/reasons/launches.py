@@ -154,7 +154,7 @@ ROWS = {
         owner_remedy="Nothing needs to be done.",
     ),
     Code.LAUNCH_CHEAPEST: ReasonRow(
-        "the cheapest set that was found: {price} an hour[, {more} less than {second}]",
+        "the cheapest set that was found: {price} an hour[, {more} less than {second}][; no spot for {steady} tasks]",
         short="cheapest",
         owner_remedy="Nothing needs to be done.",
     ),

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 
+from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.packing.balanced import Balance
 from autoscaler.core.packing.packed import Way
@@ -34,6 +35,31 @@ HALVINGS = 8
 
 
 def propose(problem: Problem) -> tuple[Proposal, ...]:
+    """The cheapest set; demand that is not for spot gets machines on demand first, and what else fits there."""
+    steady = sum(problem.not_for_spot)
+    if not steady or all(offer.price_type is not PriceType.SPOT for offer in problem.offers):
+        return _cheapest(problem)
+    mine = _so_many(problem.unmet, problem.not_for_spot)
+    others = [(demand, tasks - no) for (demand, tasks), no in zip(problem.unmet, problem.not_for_spot, strict=True)]
+    on_demand = [offer for offer in problem.offers if offer.price_type is not PriceType.SPOT]
+    first = next((each for each in _cheapest(replace(problem, unmet=mine, offers=on_demand)) if each.count), None)
+    there = problem.placement if first is None or first.placement is None else first.placement
+    left = there.copy().place(others).unmet
+    rest = replace(problem, unmet=_so_many(others, left), placement=there)
+    second = next((each for each in _cheapest(rest) if each.count), None)
+    chosen = [each for each in (first, second) if each is not None]
+    if not chosen:
+        return ()
+    counts: dict[int, int] = {}
+    for part in (part for each in chosen for part in each.parts):
+        at = next(at for at, offer in enumerate(problem.offers) if offer is part.offer)
+        counts[at] = counts.get(at, 0) + part.count
+    best = problem.fill(_parts(problem, counts))
+    reason = because(Code.LAUNCH_CHEAPEST, price=round(best.price, 4), steady=steady)
+    return (replace(best, reason=reason), *_not_proposed(problem, best, None))
+
+
+def _cheapest(problem: Problem) -> tuple[Proposal, ...]:
     """The cheapest set; then the cheapest of one type alone, for the case that the provider has nothing of the set."""
     if not any(tasks for _, tasks in problem.unmet):
         return ()
@@ -191,6 +217,10 @@ def _first(unmet: Sequence[Want], order_of_age: Sequence[int], tasks: int) -> tu
         counts[at] = min(unmet[at][1], tasks)
         tasks -= counts[at]
     return tuple((demand, count) for (demand, _), count in zip(unmet, counts, strict=True))
+
+
+def _so_many(wants: Sequence[Want], tasks: Sequence[int]) -> list[Want]:
+    return [(demand, count) for (demand, _), count in zip(wants, tasks, strict=True)]
 
 
 def _parts(problem: Problem, counts: Mapping[int, int]) -> list[Part]:
