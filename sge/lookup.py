@@ -76,9 +76,9 @@ class Lookup:
             },
         )
 
-    def names(self) -> Mapping[int, str]:
+    def names(self, owner: str = "*") -> Mapping[int, str]:
         """The name of each job that waits, held and failed ones included. Raises GridEngineNotObservable."""
-        answer = self._ask("qstat", "-u", "*", "-s", "p", "-xml")
+        answer = self._ask("qstat", "-u", owner, "-s", "p", "-xml")
         return {int(job): plain_text(name) for job, name in _NAMES.findall(answer)}
 
     def owner(self, job: int) -> JobOwner | None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from autoscaler.answer_client import VERSION
@@ -133,6 +134,8 @@ class _Question:
     newcomer: Newcomer | None = None
     named: Mapping[int, str] | None = None
     """The names of jobs that have the text that is searched for; None: not known."""
+    own_names: Mapping[int, str] = field(default_factory=dict)
+    """The names of the asker's own waiting jobs, as far as known."""
 
     @property
     def form(self) -> str:
@@ -194,6 +197,8 @@ class Answers:
     """Asks Grid Engine who owns a job; None: it has no such job. Raises GridEngineNotObservable."""
     names_now: Callable[[], Mapping[int, str]] | None = None
     """Asks Grid Engine for the names of waiting jobs, which no pass reads. Raises GridEngineNotObservable."""
+    own_names_now: Callable[[str], Mapping[int, str]] | None = None
+    """Asks Grid Engine for the names of one owner's waiting jobs. Raises GridEngineNotObservable."""
     run_times: RunTimeHistory | None = None
     """Of earlier jobs, for estimates."""
     stored: bool = False
@@ -207,6 +212,7 @@ class Answers:
     _grid_engine: threading.Lock = field(default_factory=threading.Lock)
     _names: Mapping[int, str] = field(default_factory=dict)
     _names_at: float = -math.inf
+    _own_names: OrderedDict[str, tuple[float, Mapping[int, str]]] = field(default_factory=OrderedDict)
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
@@ -224,12 +230,13 @@ class Answers:
             asker = self._judged(asker)
             newcomer = self._newcomer(query.get("subject", "")) if question == "explain" else None
             named = self._named(query.get("search", "")) if question == "waiting" else None
+            own_names = self._names_of(asker.name) if question == "waiting" and query.get("names") else {}
             turn = self._long if question in LONG else self._one
             if not turn.acquire(timeout=PATIENCE):
                 return refusal(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, 5)
             began = time.thread_time()
             try:
-                return self._carefully(question, query, asker, newcomer, named)
+                return self._carefully(question, query, asker, newcomer, named, own_names)
             finally:
                 turn.release()
                 self.turns.charge(asker.place, time.thread_time() - began)
@@ -279,6 +286,31 @@ class Answers:
         finally:
             self._grid_engine.release()
 
+    def _names_of(self, owner: str) -> Mapping[int, str]:
+        """The names of the waiting jobs of this owner, as far as Grid Engine says them soon. It is asked for those who
+        have some, each once in a while: what that costs it follows from their own jobs.
+        """
+        decided, now = self.last_pass.seen, time.monotonic()
+        if self.own_names_now is None or decided is None:
+            return {}
+        if not any(one.ask.owner == owner for one in decided[0].plan.job_categories):
+            return {}
+        if not self._grid_engine.acquire(timeout=SOON):
+            return {}
+        try:
+            at, names = self._own_names.pop(owner, (-math.inf, {}))
+            if now - at >= NAMES_FOR:
+                at, names = now, self.own_names_now(owner)
+            self._own_names[owner] = at, names
+            while len(self._own_names) > MOST_ASKERS:
+                self._own_names.popitem(last=False)
+            return names
+        except AutoscalerError as error:
+            log.info("the names of waiting jobs are not known: %s", error)
+            return {}
+        finally:
+            self._grid_engine.release()
+
     def _carefully(
         self,
         name: str,
@@ -286,10 +318,11 @@ class Answers:
         asker: Asker,
         newcomer: Newcomer | None,
         named: Mapping[int, str] | None = None,
+        own_names: Mapping[int, str] = MappingProxyType({}),
     ) -> Reply:
         """The answer or the refusal; call it within a turn."""
         try:
-            question = _Question(name, query, asker, self.last_pass.seen, newcomer, named)
+            question = _Question(name, query, asker, self.last_pass.seen, newcomer, named, own_names)
             return Reply(HTTPStatus.OK, tuple(self._answer(question)))
         except NotFound as error:
             return refusal(HTTPStatus.NOT_FOUND, str(error), missing=True)
@@ -374,6 +407,9 @@ class Answers:
             document = self._of_owners(
                 seen.waiting(question.query, question.asker.name, only, question.named), question.asker
             )
+            for row in document["categories"]:
+                if row["owner"] == question.asker.name and not row["names"]:
+                    row["names"] = [question.own_names.get(_number(job)) for job in row["jobs"]]
             return waiting_blocks(document) if text else document
         if question.name == "workers":
             document = self._of_owners(seen.workers(), question.asker)

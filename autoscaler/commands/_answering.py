@@ -50,6 +50,7 @@ def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answe
                 polling_delay=lambda: loop.poll,
                 owner_now=owner_now(invocation),
                 names_now=names_now(invocation),
+                own_names_now=own_names_now(invocation),
                 run_times=RunTimeHistory(invocation.common / "accounting"),
             )
             stack.callback(answers.close)
@@ -74,6 +75,14 @@ def owner_now(invocation: Invocation) -> Callable[[int], str | None]:
 
 def names_now(invocation: Invocation) -> Callable[[], Mapping[int, str]]:
     """Asks Grid Engine for the names of waiting jobs."""
+    from autoscaler.api.answers import SOON
+    from autoscaler.sge.lookup import Lookup
+
+    return Lookup(invocation.runner, SOON).names
+
+
+def own_names_now(invocation: Invocation) -> Callable[[str], Mapping[int, str]]:
+    """Asks Grid Engine for the names of the waiting jobs of one owner."""
     from autoscaler.api.answers import SOON
     from autoscaler.sge.lookup import Lookup
 

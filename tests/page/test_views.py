@@ -236,6 +236,27 @@ def test_times_within_sentences_are_shown_in_the_zone_of_the_link(site: Site) ->
     assert "data-local" in site.browser().get("decisions").text.partition("asked again")[2].partition("qconf")[0]
 
 
+def test_own_jobs_have_their_names_and_grid_engine_is_asked_for_them_once_in_a_while(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def own(owner: str) -> dict[int, str]:
+        asked.append(owner)
+        return NAMES
+
+    for owners_only in (False, True):
+        folder = tmp_path / str(owners_only)
+        folder.mkdir()
+        with a_site(folder, owners_only=owners_only, own_names_now=own) as site:
+            site.observe(a_snapshot(a_job(1, owner="ann"), a_job(2, owner="bob"), a_job(3, owner="bob", slots=2)))
+            browser = site.browser("ann")
+            for path in ("jobs", "jobs?owner=ann", "jobs?search=1"):
+                shown = browser.text(path)
+                assert "1 align_chr1" in shown
+                assert "forecast" not in shown
+            assert "align_chr1" not in site.browser("root").text("jobs")
+    assert asked == ["ann", "ann"]  # one of each site: root has no jobs
+
+
 def test_a_name_finds_no_job_of_others_where_details_are_their_owners(tmp_path: Path) -> None:
     with a_site(tmp_path, owners_only=True, names_now=lambda: NAMES) as site:
         site.observe(a_snapshot(a_job(1, owner="ann"), a_job(2, owner="bob"), a_job(3, owner="bob", slots=2)))

@@ -27,7 +27,8 @@ def jobs(looking: Looking) -> Shown:
     first = looking.number("first")
     search, owner, code = looking.text("search", 100), looking.text("owner", 100), looking.text("code", 60)
     found = looking.document(
-        "waiting", {"search": search, "owner": owner, "code": code, "first": str(first), "last": str(ROWS)}
+        "waiting",
+        {"search": search, "owner": owner, "code": code, "first": str(first), "last": str(ROWS), "names": "1"},
     )
     values = {
         "story": _story(looking, search) if search and not found["categories"] else None,
