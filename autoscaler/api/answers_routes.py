@@ -97,6 +97,7 @@ class Waiting(_Question):
     ] = ""
     owner: Annotated[str, Field(max_length=100, description="Only this owner's.")] = ""
     code: Annotated[str, Field(max_length=60, description="Only those that wait for this reason.")] = ""
+    names: Annotated[str, Field(max_length=1, description="`1`: with the names of the caller's own jobs.")] = ""
     first: Annotated[str, Field(max_length=20, description="How many rows to leave out.")] = "0"
     last: Annotated[str, Field(max_length=20, description="How many rows to return, at most 500.")] = "100"
 

@@ -75,13 +75,14 @@ def test_the_page_shows_what_grid_engine_and_the_answers_say(cell: Cell, until: 
         assert shown is not None
         assert int(shown[1]) == waiting(cell)
         rows = cells(page, "jobs")
-        assert {row[0].partition(".")[0] for row in rows} == {job, never} - {""}
+        numbers = [row[0].split()[0].partition(".")[0] for row in rows]
+        assert set(numbers) == {job, never} - {""}
+        assert {row[0].split()[-1] for row in rows} == {"sleep"}  # root's own: `qsub -b y` takes the program's name
         document = answer(cell, "waiting")
         assert [row[2] for row in rows] == [str(one["tasks"]) for one in document["categories"]]
         assert all(one["cause"]["text"] in row[5] for row, one in zip(rows, document["categories"], strict=True))
-        # By name: `qsub -b y` takes that of the program.
         found = [row[0].split() for row in cells(page, "jobs?search=SLEE")]
-        assert [words[0].partition(".")[0] for words in found] == [row[0].partition(".")[0] for row in rows]
+        assert [words[0].partition(".")[0] for words in found] == numbers
         assert {words[-1] for words in found} == {"sleep"}
         assert cells(page, "jobs?search=no-such-name") == []
         # Workers and hosts, as qhost and qstat show them.

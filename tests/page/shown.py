@@ -168,9 +168,11 @@ class Relay:
     silent: str = ""
     """Why it does not answer; '' if it does."""
     asked: int = 0
+    questions: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
         self.asked += 1
+        self.questions.append((question, query))
         return unanswered(self.silent) if self.silent else self.site.answers.answer(question, query, asker)
 
 

@@ -622,6 +622,32 @@ def test_while_the_autoscaler_is_down_the_page_shows_what_its_store_knows(site: 
     assert ann.get("alive").status_code == 503
 
 
+def test_all_that_views_ask_is_what_the_answers_take(site: Site) -> None:
+    """`serve` passes questions on over HTTP, where the autoscaler refuses what it does not know."""
+    site.observe(a_snapshot(a_job(4711, owner="ann", slots=2), a_worker("w1")))
+    relay, browser = served_apart(site), site.browser()
+    paths: tuple[str, ...] = (
+        "",
+        "jobs?search=9&owner=ann&code=CAPPED",
+        "job?subject=4711",
+        "workers",
+        "lanes?search=w",
+    )
+    paths += (
+        "cost?by=type",
+        "decisions?kind=launch&at=2026-11-28&before=9",
+        "actions",
+        "act?verb=drain&host=w1",
+        "cost.csv",
+    )
+    for path in paths:
+        assert browser.get(path).status_code in (200, 404), path
+    assert len({question for question, _ in relay.questions}) >= 8
+    for question, query in relay.questions:
+        answer = requests.get(f"{site.url}/answers/v1/{question}", query, auth=("root", PASSWORD), timeout=30)
+        assert answer.status_code in (200, 404), (question, query, answer.text)
+
+
 def test_the_store_shows_no_more_of_others_than_the_autoscaler_did(site: Site) -> None:
     site.observe(a_snapshot(a_job(4711, owner="eve", slots=2, waited=4200)))
     site.store.history.add_pass(2, NOW, "pass 2: holding job 4711", {})
