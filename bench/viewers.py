@@ -28,6 +28,7 @@ from bench.idle import HOSTS, descendants, environment, resident, spent
 
 VIEWERS, JOBS, SETTLING, TURNS = 50, 200, 10.0, 5
 SLOWER, LARGER = 1.05, 40.0  # of a pass, and MB
+ALIVE = 10.0  # seconds between the questions of a page whether the autoscaler answers
 URL, PASSWORD = "http://127.0.0.1:8651", "bench"
 USERS = 10
 ROOT = Path(__file__).parent.parent
@@ -144,13 +145,19 @@ def passes(cell: Cell) -> tuple[float, float]:
 
 
 def look() -> None:
-    """50 people with an open page, until this process is ended."""
+    """50 people with an open page, until this process is ended: what their browsers ask."""
     shown, refused = [0], [0]
+
+    def look_after(session: requests.Session) -> None:
+        while True:
+            time.sleep(ALIVE)
+            session.get(f"{URL}/page/alive", headers={"HX-Request": "true"}, timeout=60).raise_for_status()
 
     def person(number: int) -> None:
         session = requests.Session()
         form = {"user": f"u{number % USERS}", "password": PASSWORD}
         session.post(f"{URL}/page/login", form, headers={"Origin": URL}, timeout=60)
+        threading.Thread(target=look_after, args=(session,), daemon=True).start()
         with session.get(f"{URL}/page/stream?seen=-", stream=True, timeout=60) as stream:
             for line in stream.iter_lines(chunk_size=1):
                 if line.startswith(b"event: pass"):
