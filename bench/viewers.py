@@ -36,7 +36,12 @@ ROOT = Path(__file__).parent.parent
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.viewers", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long each is measured in all (default 60)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=60.0,
+        help="how long the pages are open in all, nobody looks half as long (default 60)",
+    )
     parser.add_argument("--look", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.look:
@@ -57,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
             pids = below(run.pid, b"run"), below(serve.pid, b"serve")
             alone, watched = [], []
             for _ in range(TURNS):
-                alone.append(measure(cell, *pids, options.seconds / TURNS))
+                alone.append(measure(cell, *pids, options.seconds / 2 / TURNS))
                 argv = (sys.executable, "-m", "bench.viewers", "--look")
                 viewers = cell.start(argv, env=env, cwd=ROOT, output=cell.home / "viewers")
                 time.sleep(SETTLING)
