@@ -96,8 +96,9 @@ def test_the_profile_of_another_user_is_not_run(image: Image) -> None:
     os.chown(image.folder / "sge_profile_x.q_queue.sh", 12345, 12345)
     done = image.set_up(RESUMED_RUN="true")
     assert "sge_profile_x.q_queue.sh belongs to another user" in done.stderr
-    assert wait_for(lambda: (image.folder / "started").exists(), 20)
-    assert (image.folder / "started").read_text() == "x", "that of main.q alone"
+    started = image.folder / "started"
+    assert wait_for(lambda: started.exists() and started.read_text() != "", 20)
+    assert started.read_text() == "x", "that of main.q alone"
 
 
 def test_the_log_of_the_run_has_what_is_wrong(image: Image) -> None:
