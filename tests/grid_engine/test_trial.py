@@ -68,7 +68,8 @@ def trial(
     output = scaling.cell.home / f"trial-{len(list(scaling.cell.home.glob('trial-*')))}"
     output.touch()
     drop = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *READING) if user else ()
-    argv = (*drop, *under, "sge-autoscaler", "trial", *words)
+    # Whoever started the tests may ignore SIGHUP (`nohup`), which all processes below would do, too.
+    argv = ("env", "--default-signal=HUP", *drop, *under, "sge-autoscaler", "trial", *words)
     running = scaling.cell.start(argv, env=scaling.environment, output=output)
     try:
         yield running, output
