@@ -167,7 +167,7 @@ def test_an_open_overview_says_that_the_autoscaler_ends_or_hangs_and_that_it_is_
         lost = page.locator("#lost")
         with alone.running() as run:
             log_in(page, URL)
-            expect(page.locator("main")).to_contain_text("As of pass")
+            expect(page.locator("main")).to_contain_text("As of pass", timeout=60_000)  # the first one comes
             page.wait_for_timeout(1500)
             expect(lost).to_be_hidden()
             run.signal(number)
