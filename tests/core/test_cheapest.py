@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations_with_replacement
+from math import inf
 from random import Random
 
 import highspy
@@ -24,9 +27,10 @@ from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.sizing.cheapest.cheapest import propose
+from autoscaler.core.sizing.problem import Part, Problem
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.report.wording import text
-from bench.price_mixes import Job, mixes
+from bench.price_mixes import Job, Mix, Offered, mixes
 from tests.core.building import GIB, M5, Thing, a_bucket, a_job, a_snapshot, an_order, codes, jobs
 
 C5 = tuple(replace(each, name=f"c5.{each.name[3:]}", family="c5", memory=each.memory // 2) for each in M5)
@@ -115,6 +119,67 @@ def test_where_the_number_of_workers_is_the_limit_larger_ones_are_bought() -> No
         best = propose(replace(problem, unmet=wanted, left=left, offers=offers, since=[0.0] * len(wanted)))[0]
         largest = sum(part.count for part in best.parts if part.offer.type.vcpus == 96)
         assert (largest >= best.count - 1) == all_of_them
+
+
+SOME = tuple(Offered(b.type, b.price_per_hour or 0.0) for b in ALL if b.type.vcpus <= 16)
+
+
+def within(jobs: Sequence[tuple[Job, int]], **limits: int) -> Problem:
+    """These jobs, and no more than the limits allow."""
+    problem = Mix("small", tuple(jobs), SOME).problem("cost")
+    left = what_is_left(Limits(**{"max_workers": 1_000, **limits}), Usage())  # type: ignore[arg-type]
+    offers = [
+        replace(offer, room=min((each.room(offer.buckets[0]) for each in left), key=lambda room: room.count))
+        for offer in problem.offers
+    ]
+    return replace(problem, left=left, offers=offers, since=[0.0] * len(problem.unmet))
+
+
+def least_price(problem: Problem, most: int) -> float:
+    """Of all sets of so many workers at most on which placement finds room for all jobs; inf: there is none."""
+    wanted = tuple(tasks for _, tasks in problem.unmet)
+    slots = sum(demand.slots * tasks for demand, tasks in problem.unmet)
+    sets = [each for n in range(1, most + 1) for each in combinations_with_replacement(problem.offers, n)]
+    for chosen in sorted(sets, key=lambda each: sum(offer.price for offer in each)):
+        parts = [Part(offer, chosen.count(offer)) for offer in problem.offers if offer in chosen]
+        fits = sum(offer.offer.slots for offer in chosen) >= slots and problem.exceeded(parts) is None
+        if fits and problem.served_by(parts) == wanted:
+            return sum(part.price for part in parts)
+    return inf
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_where_the_number_of_workers_binds_a_small_mix_costs_about_the_least_of_all_sets(seed: int) -> None:
+    chance, most = Random(seed), 2 + seed % 2
+    some = [(chance.choice((1, 1, 2, 4)), chance.choice((0, 1, 4)), chance.random() < 0.1) for _ in range(3)]
+    few = [(Job(slots, of_slot=gib, exclusive=alone), chance.randrange(1, 9)) for slots, gib, alone in some]
+    problem = within(few, max_workers=most)
+    least = least_price(problem, most)
+    best = propose(problem)[0]
+    if least == inf:
+        assert best.count == most
+        assert sum(best.served) < sum(tasks for _, tasks in problem.unmet)
+    else:
+        assert best.served == tuple(tasks for _, tasks in problem.unmet)
+        assert best.price <= 1.03 * least
+
+
+def test_a_set_that_serves_all_is_bought_although_the_limit_has_cut_it() -> None:
+    mix = next(mix for mix in mixes(100, 2) if mix.name == "m5, c5, r5")
+    problem = mix.problem("cost")
+    left = what_is_left(Limits(max_workers=12), Usage())
+    offers = [replace(offer, room=left[0].room(offer.buckets[0])) for offer in problem.offers]
+    best = propose(replace(problem, left=left, offers=offers, since=[0.0] * len(problem.unmet)))[0]
+    assert best.served == tuple(tasks for _, tasks in problem.unmet)
+    assert (best.cap, best.count <= 12) == (None, True)
+    assert best.price < 0.9 * 40.32, "ten r5.16xlarge, the cheapest of one type"
+
+
+@pytest.mark.parametrize(("most", "price"), ((2, 0.806), (3, 0.636), (4, 0.636)))
+def test_several_types_are_bought_within_few_workers(most: int, price: float) -> None:
+    """Of one type it was c5.2xlarge three times, for 1.02."""
+    problem = within([(Job(1), 11), (Job(1, of_slot=10, exclusive=True), 1)], max_workers=most)
+    assert propose(problem)[0].price == pytest.approx(price)
 
 
 def test_a_job_that_no_offer_can_run_keeps_no_other_from_its_turn() -> None:

@@ -18,22 +18,21 @@ def machines_for(
     room: Mapping[int, int],
     way: Way,
     *,
-    surcharge: float = 0.0,
+    surcharges: Sequence[float] = (),
 ) -> tuple[dict[int, int], bool]:
     """How many machines of each offer, by position, in the order in which they are first of use; and whether they hold
-    all. `room`: how many may be bought, of offers whose price is known. `surcharge`: by how much each machine counts as
-    dearer than it is, so that fewer and larger ones are chosen.
+    all. `room`: how many may be bought, of offers whose price is known. `surcharges`: by how much a
+    machine of each offer counts as dearer than it is; empty: by nothing.
     """
     kinds = [kind_of(offer.host, (), 1) for offer in offers]
+    prices = [offer.price + more for offer, more in zip(offers, surcharges or (0.0,) * len(offers), strict=True)]
     needs = [(at, need, tasks) for at, (demand, tasks) in enumerate(unmet) if tasks and (need := need_of(demand))]
     counts: dict[int, int] = {}
     whole = [each for each in needs if not is_divisible(each[1])]
-    put = [_put_whole(need, tasks, offers, kinds, room, counts, surcharge) for _, need, tasks in whole]
+    put = [_put_whole(need, tasks, prices, kinds, room, counts) for _, need, tasks in whole]
     pieces, contents = pieces_for([each for each in needs if is_divisible(each[1])], kinds)
     machines = [
-        Machines(
-            room.get(at, 0) - counts.get(at, 0), has, offers[at].price + surcharge, offers[at].available is not None
-        )
+        Machines(room.get(at, 0) - counts.get(at, 0), has, prices[at], offers[at].available is not None)
         for at, has in enumerate(contents)
     ]
     found, placed = filled(pieces, machines, way)
@@ -46,11 +45,10 @@ def machines_for(
 def _put_whole(
     need: Need,
     tasks: int,
-    offers: Sequence[LaunchOffer],
+    prices: Sequence[float],
     kinds: Sequence[Kind],
     room: Mapping[int, int],
     counts: dict[int, int],
-    surcharge: float,
 ) -> bool:
     """Machines for tasks that need whole ones, or one with something for all of the task: those that cost least. False:
     there are too few for all.
@@ -59,7 +57,7 @@ def _put_whole(
     for at, kind in enumerate(kinds):
         if room.get(at, 0) > counts.get(at, 0) and (visits := kind.room_for(need)):
             each = -(-need.visits // visits)
-            found.append((each * (offers[at].price + surcharge), each, at))
+            found.append((each * prices[at], each, at))
     for _, each, at in sorted(found):
         served = min(tasks, (room[at] - counts.get(at, 0)) // each)
         if served:

@@ -21,6 +21,7 @@ from autoscaler.core.placement.kinds import Kind, kind_of
 from autoscaler.core.placement.needs import Need, Want, need_of
 from autoscaler.core.sizing.cheapest.bought import machines_for
 from autoscaler.core.sizing.cheapest.paid import paid_price
+from autoscaler.core.sizing.cheapest.within_limits import exchanged, prices_of_places, serves_all
 from autoscaler.core.sizing.cpu_capacity import CpuCapacity, order
 from autoscaler.core.sizing.problem import Part, Problem, Proposal, most_of_offer, not_preferred
 
@@ -65,8 +66,10 @@ def _cheapest(problem: Problem) -> tuple[Proposal, ...]:
         return ()
     packed = _packed_set(problem, by_patterns)
     found = [] if packed is None or not packed.count else [packed]
-    least = packed.price if packed is not None and _serves_all(problem, packed) else inf
+    least = packed.price if packed is not None and serves_all(problem, packed) else inf
     found += [each for each in _alone(problem, least) if each.count]
+    if packed is not None:
+        found += _within_limits(problem, packed, found)
     if problem.run_times:
         found += [each for each in _leaving_soon(problem) if each.count]
     if not found:
@@ -74,7 +77,9 @@ def _cheapest(problem: Problem) -> tuple[Proposal, ...]:
     price = _price_of(problem)
     found.sort(key=lambda each: (sum(tasks for _, tasks in _left(problem, each)), price(each), -each.count))
     best = found[0]
-    if best.cap is not None:
+    if serves_all(problem, best):  # what a limit has cut was not needed
+        best = replace(best, cap=None, wanted=best.count)
+    elif best.cap is not None:
         best = _longest_waiting(problem, best)
     second = next((each for each in found[1:] if each.types != best.types), None)
     if problem.run_times:
@@ -84,6 +89,24 @@ def _cheapest(problem: Problem) -> tuple[Proposal, ...]:
         reason = _reason(best, runner_up)
     best = replace(best, reason=reason)
     return (best, *([second] if second is not None else []), *_not_proposed(problem, best, second))
+
+
+def _within_limits(problem: Problem, packed: Proposal, others: Sequence[Proposal]) -> Iterator[Proposal]:
+    """Sets that serve all within the limit that cut the packed one, if there are any."""
+    cap = next((left for left in problem.left if left.cap == packed.cap), None)
+    if cap is None:
+        return
+    able = [each for each in others if serves_all(problem, each) and each.price < inf]
+    if able:  # nothing dearer than this is chosen
+        able.append(_with_runner_up(problem, min(able, key=lambda each: each.price), None)[0])
+    for surcharges in prices_of_places(problem, cap, _room(problem, {})):
+        fitting = _packed_set(problem, by_patterns, surcharges=surcharges)
+        if fitting is not None and serves_all(problem, fitting):
+            able.append(fitting)
+            break
+    yield from able
+    if able:
+        yield exchanged(problem, min(able, key=lambda each: each.price))
 
 
 def _price_of(problem: Problem) -> Callable[[Proposal], float]:
@@ -117,9 +140,9 @@ def _with_runner_up(problem: Problem, best: Proposal, second: Proposal | None) -
     """The best set and, if it serves all, the second best one that does: the one without the type on which most is
     spent, or that of one type.
     """
-    if not _serves_all(problem, best):
+    if not serves_all(problem, best):
         return best, None
-    found = [] if second is None or not _serves_all(problem, second) else [second]
+    found = [] if second is None or not serves_all(problem, second) else [second]
     most = max(best.parts, key=lambda part: part.price).offer.type.name
     room = _room(problem, {}, frozenset({most}))
     counts, complete = machines_for(problem.offers, problem.unmet, room, Balance())
@@ -127,7 +150,7 @@ def _with_runner_up(problem: Problem, best: Proposal, second: Proposal | None) -
     if complete and problem.exceeded(without.parts) is None:
         if without.price < best.price:
             without = problem.fill(without.parts)
-            if _serves_all(problem, without) and without.price < best.price:
+            if serves_all(problem, without) and without.price < best.price:
                 best, without = without, best
         found.append(without)
     able = [each for each in found if best.price <= each.price < inf]
@@ -135,16 +158,16 @@ def _with_runner_up(problem: Problem, best: Proposal, second: Proposal | None) -
 
 
 def _packed_set(
-    problem: Problem, way: Way, *, surcharge: float = 0.0, without: frozenset[str] = frozenset()
+    problem: Problem, way: Way, *, surcharges: Sequence[float] = (), without: frozenset[str] = frozenset()
 ) -> Proposal | None:
-    """The set that packing finds, with what placement puts on it. `surcharge`: as in `machines_for`; `without`: as in
+    """The set that packing finds, with what placement puts on it. `surcharges`: as in `machines_for`; `without`: as in
     `_room`.
     """
     counts: dict[int, int] = {}
     found: Proposal | None = None
     unmet: Sequence[Want] = problem.unmet
     for _ in range(ROUNDS):
-        more, _ = machines_for(problem.offers, unmet, _room(problem, counts, without), way, surcharge=surcharge)
+        more, _ = machines_for(problem.offers, unmet, _room(problem, counts, without), way, surcharges=surcharges)
         if not more:
             break
         for at, count in more.items():
@@ -197,8 +220,8 @@ def _complete_set(problem: Problem, order_of_age: Sequence[int], tasks: int, way
     part = replace(problem, unmet=_first(problem.unmet, order_of_age, tasks))
     # Where limits allow too few machines of the cheapest set, they may allow larger ones.
     for surcharge in (0.0, max((offer.price for offer in problem.offers if offer.price < inf), default=0.0)):
-        found = _packed_set(part, way, surcharge=surcharge)
-        if found is not None and found.cap is None and _serves_all(part, found):
+        found = _packed_set(part, way, surcharges=[surcharge] * len(problem.offers))
+        if found is not None and found.cap is None and serves_all(part, found):
             return found
     return None
 
@@ -230,10 +253,6 @@ def _parts(problem: Problem, counts: Mapping[int, int]) -> list[Part]:
 def _left(problem: Problem, proposal: Proposal) -> list[Want]:
     """What the proposal does not serve."""
     return [(demand, tasks - served) for (demand, tasks), served in zip(problem.unmet, proposal.served, strict=True)]
-
-
-def _serves_all(problem: Problem, proposal: Proposal) -> bool:
-    return proposal.count > 0 and not any(tasks for _, tasks in _left(problem, proposal))
 
 
 def _least_prices(problem: Problem) -> Iterator[tuple[int, float]]:
