@@ -50,6 +50,7 @@ class SimulationOptions:
     """The options of the command, besides what is tried and on what."""
 
     catalog: Path | None = None
+    """None: the one that the settings in force name."""
     market: Path | None = None
     most: int | None = None
     skip: int = 0
@@ -69,6 +70,21 @@ class SimulationOptions:
     user_slots: int | None = None
     dependencies: bool = False
     seed: int = 1
+    priced_by: str = "the included catalogue"
+    """What prices are of, for the assumptions."""
+
+
+def in_force(invocation: Invocation, options: SimulationOptions) -> SimulationOptions:
+    """The options, completed by the settings in force: their catalogue. Raises SettingsError."""
+    from autoscaler.commands._own_catalog import own_catalog
+
+    settings = _loaded(invocation, {}, None)
+    if options.catalog is not None:
+        options = replace(options, priced_by=f"--catalog {options.catalog}")
+    elif (own := own_catalog(settings, invocation.environ)) is not None:
+        setting, file = own
+        options = replace(options, catalog=file, priced_by=f"{file} ({setting})")
+    return options
 
 
 def conditions_of(options: SimulationOptions) -> Conditions:
@@ -98,8 +114,8 @@ def conditions_of(options: SimulationOptions) -> Conditions:
     )
 
 
-def assumed(conditions: Conditions, candidates: Iterable[Candidate]) -> list[str]:
-    """What is taken where nothing says it. `candidates`: what is tried under these conditions."""
+def assumed(conditions: Conditions, candidates: Iterable[Candidate], options: SimulationOptions) -> list[str]:
+    """What is taken where nothing says it. `candidates`: what is tried under these conditions, made of `options`."""
     delays, weights = conditions.delays, conditions.cell.weights
     polled = sorted({candidate.pace_in(conditions).polling_delay for candidate in candidates})
     order = "in one order" if conditions.cell.fixed_order else "the least loaded first"
@@ -118,7 +134,7 @@ def assumed(conditions: Conditions, candidates: Iterable[Candidate]) -> list[str
         f"{weights.waiting_time:g}.",
         f"A pass takes {conditions.pace.observing:.2g} s, and {conditions.pace.acting:.2g} s for each action; without "
         f"events the next one comes after {' or '.join(f'{seconds:g}' for seconds in polled)} s.",
-        "Prices are those of the catalogue"
+        f"Prices are those of {options.priced_by}"
         + (", and those of --market" if conditions.market.prices else "")
         + "; disks, traffic and the master cost nothing here.",
     ]
@@ -158,19 +174,25 @@ def tried(
 def tried_settings(invocation: Invocation, changed: dict[str, str], file: Path | None = None) -> Settings:
     """Raises SettingsError."""
     from autoscaler.providers.registry import known_prefixes
-    from autoscaler.settings import load_settings
     from autoscaler.settings.loading import is_setting, unknown_setting
 
     unknown = [name for name in changed if not is_setting(name)]
     if problems := [why for name in unknown if (why := unknown_setting(name, known_prefixes()))]:
         raise SettingsError("; ".join(problems))
-    # Nothing is rented: the provider need not be chosen, nor its credentials or library be there.
-    settings = load_settings({**invocation.environ, **changed}, file, known_prefixes=known_prefixes)
+    settings = _loaded(invocation, changed, file)
     if settings.process.provider:
         _refuse_unknown(settings.process.provider)
     if not settings.queues:
         raise SettingsError("these settings have no queue to scale")
     return settings
+
+
+def _loaded(invocation: Invocation, changed: dict[str, str], file: Path | None) -> Settings:
+    """Nothing is rented: the provider need not be chosen, nor its credentials or library be there."""
+    from autoscaler.providers.registry import known_prefixes
+    from autoscaler.settings import load_settings
+
+    return load_settings({**invocation.environ, **changed}, file, known_prefixes=known_prefixes)
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import TextIO
 import click
 
 from autoscaler.commands._output import echo, json_option, print_json, print_result
+from autoscaler.commands._own_catalog import catalog_setting
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
 from autoscaler.constraints.vm_sizes import vm_sizes_text
@@ -18,8 +19,7 @@ from autoscaler.errors import SettingsError
 from autoscaler.new_folder import write_file
 from autoscaler.providers.catalog import Offer, catalog_text, load_catalog
 from autoscaler.providers.interface import HasCatalog
-from autoscaler.providers.registry import load, provider_class
-from autoscaler.providers.settings import prefix_of
+from autoscaler.providers.registry import load
 from autoscaler.report.prospects import offer_rows
 from autoscaler.report.tables import print_catalog
 
@@ -106,12 +106,7 @@ def _offers_of_cloud(invocation: Invocation, setting: str) -> Sequence[Offer]:
 
 
 def _setting(invocation: Invocation) -> str | None:
-    """The name of the chosen provider's setting for a catalogue file; None: no provider is chosen, or it has none."""
-    name = invocation.settings.process.provider
-    if name is None:
-        return None
-    model = provider_class(name).Settings
-    return f"{prefix_of(model)}CATALOG" if "catalog" in model.model_fields else None
+    return catalog_setting(invocation.settings.process.provider)
 
 
 def _own_file(invocation: Invocation) -> Path | None:

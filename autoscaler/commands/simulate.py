@@ -21,6 +21,7 @@ from autoscaler.commands._simulated import (
     candidate_of,
     compared,
     conditions_of,
+    in_force,
     largest_host,
     simulated_alike,
     workload_of,
@@ -52,7 +53,11 @@ _WEIGHT = "Of the scheduler, by `qconf -ssconf`. Default: as Grid Engine is ship
     "setting changed; several with '+'), or a rule to compare with: static:N, static:N:TYPE, one-per-job, karpenter, "
     "cloud-pipeline, oracle.",
 )
-@click.option("--catalog", type=click.Path(path_type=Path, dir_okay=False), help="A catalogue file with prices.")
+@click.option(
+    "--catalog",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A catalogue file with prices. Default: that of the settings.",
+)
 @click.option(
     "--market",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -124,9 +129,10 @@ def command(
             "--last compares with all that happened, and --jobs and --skip would simulate a part of it; leave them "
             "out, and name a shorter time"
         )
+    invocation = invocation if last is None else invocation.as_running
+    options = in_force(invocation, options)
     conditions, past = conditions_of(options), None
     if last is not None:
-        invocation = invocation.as_running
         past = _past(invocation, last)
         conditions = replace(conditions, delays=past.delays(conditions.delays), pace=past.pace)
     candidates = [candidate_of(invocation, name) for name in compared(compare)]
@@ -149,7 +155,7 @@ def command(
             shown.clear()
             assumptions = assumptions or [
                 *read.said,
-                *assumed(conditions, candidates),
+                *assumed(conditions, candidates, options),
                 *same,
             ]  # the same for all policies
     backtest = None if past is None else backtest_of(past, documents[0])

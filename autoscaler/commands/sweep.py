@@ -23,6 +23,7 @@ from autoscaler.commands._simulated import (
     assumed,
     conditions_of,
     deciding,
+    in_force,
     largest_host,
     policy_of,
     tried,
@@ -129,7 +130,7 @@ class _Search:
         from autoscaler.simulation.sweep.runs import keys_of
 
         self._sweep = sweep
-        options = _options(sweep)
+        options = in_force(invocation, _options(sweep))
         with _entry(sweep, "conditions"):
             conditions = conditions_of(options)
         self.points: Sequence[Point] = points_of(sweep)
@@ -138,7 +139,12 @@ class _Search:
         remembers = any(one.policy.estimates for one in candidates)
         windows, said = _windows(sweep, options, one_host, remembers=remembers)
         idle = _without_effect(invocation, self.points, candidates)
-        self.assumptions = [*said, *assumed(conditions, candidates), *_assumed(sweep, conditions, windows), *idle]
+        self.assumptions = [
+            *said,
+            *assumed(conditions, candidates, options),
+            *_assumed(sweep, conditions, windows),
+            *idle,
+        ]
         self.task: Task = Task(candidates, windows, conditions)
         self._keys = keys_of(candidates, windows, conditions)
 
@@ -233,7 +239,8 @@ def _options(sweep: Sweep) -> SimulationOptions:
         read = simulate.command.make_context("sweep", ["", *words])
     except click.UsageError as error:
         raise SettingsError(f"{sweep.path}, conditions: {error.format_message()}") from error
-    return SimulationOptions(**{name: read.params[name] for name in SimulationOptions.__dataclass_fields__})
+    of_conditions = {option.name for option in options.values() if option.name}
+    return SimulationOptions(**{name: read.params[name] for name in of_conditions})
 
 
 @contextlib.contextmanager

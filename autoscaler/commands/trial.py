@@ -25,6 +25,7 @@ from autoscaler.commands._simulated import (
     candidate_of,
     compared,
     conditions_of,
+    in_force,
     largest_host,
     policy_of,
     refuse_unknown_memory,
@@ -69,7 +70,11 @@ SERVED = "an autoscaler serves this cell now, which ends the trial"
 @click.option("--report", "only_report", is_flag=True, help="Report what was watched so far, and watch no further.")
 @click.option("--anew", is_flag=True, help="Forget what was watched of this cell, and begin another trial.")
 @click.option("--compare", default="", help="What to simulate besides, as `simulate --compare` has it.")
-@click.option("--catalog", type=click.Path(path_type=Path, dir_okay=False), help="A catalogue file with prices.")
+@click.option(
+    "--catalog",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A catalogue file with prices. Default: that of the settings.",
+)
 @click.option(
     "--core-price",
     type=click.FloatRange(min=0),
@@ -108,7 +113,7 @@ def command(
         raise SettingsError("--for and --days say the same: leave one out")
     if page is not None and not os.access(page if page.exists() else page.parent, os.W_OK):
         raise SettingsError(f"cannot write {page}: choose a place that is yours to write")
-    options = SimulationOptions(catalog=catalog, boot=boot, memory_complex=memory_complex)
+    options = in_force(invocation, SimulationOptions(catalog=catalog, boot=boot, memory_complex=memory_complex))
     trial = _Trial(invocation, options, core_price, compared(compare))
     trial.check()
     with _opened(trial.file, alone=not only_report) as table:
@@ -374,7 +379,7 @@ class _Scenarios:
         read = watched.workload(AccountingOptions(UNBOUNDED, requests=(memory,) if memory else ()), scenario)
         changes = watched.host_changes(memory) if scenario.keeps_hosts else ()
         conditions = replace(trial.conditions, cell=replace(trial.conditions.cell, host_changes=changes))
-        self._assumptions |= dict.fromkeys([*read.said, *assumed(conditions, [candidate])])
+        self._assumptions |= dict.fromkeys([*read.said, *assumed(conditions, [candidate], trial.options)])
         shown = Progress(read)
 
         def started(run: Simulation) -> None:

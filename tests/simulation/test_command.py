@@ -268,6 +268,34 @@ def test_names_in_a_page_stay_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert "i" not in found
 
 
+CATALOG = '[types]\n"m5.large" = { on_demand = 96.0 }\n'
+"""In which it costs a thousand times as much."""
+
+
+@pytest.mark.parametrize("provider", ("local", "aws"))
+def test_prices_are_those_of_the_catalogue_that_the_settings_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, provider: str
+) -> None:
+    own, other = tmp_path / "own.toml", tmp_path / "other.toml"
+    own.write_text(CATALOG)
+    other.write_text(CATALOG.replace("96.0", "9.6"))
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_HYBRID", "false")
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", provider)
+    included = simulated(capsys)
+    setting = f"CP_CAP_AUTOSCALE_{provider.upper()}_CATALOG"
+    monkeypatch.setenv(setting, str(own))
+    of_settings, of_option = simulated(capsys), simulated(capsys, "--catalog", str(other))
+    price = included["policies"][0]["price"]
+    assert of_settings["policies"][0]["price"] == pytest.approx(1000 * price)
+    assert of_option["policies"][0]["price"] == pytest.approx(100 * price)
+    for document, named in (
+        (included, "the included catalogue"),
+        (of_settings, f"{own} ({setting})"),
+        (of_option, f"--catalog {other}"),
+    ):
+        assert any(each.startswith(f"Prices are those of {named}") for each in document["assumptions"])
+
+
 def a_swf(file: Path, *submitted: int) -> Path:
     """Jobs of one slot and ten minutes."""
     rows = (f"{n} {at} -1 600 1 -1 -1 1 -1 -1 1 1 1 -1 1 -1 -1 -1" for n, at in enumerate(submitted, start=1))
