@@ -38,7 +38,12 @@ def remarks(documents: Sequence[Document]) -> list[str]:
 def _remarks(document: Document) -> Iterator[str]:
     tasks, taken = document["tasks"], document["interrupted"]
     if not document["complete"] and tasks["waiting"] and tasks["finished"] + tasks["waiting"] >= tasks["submitted"]:
-        yield (f"{tasks['waiting']:,} tasks never started: nothing that it may rent runs them, or a limit is reached.")
+        left_out = document["left_out_tasks"] or 0
+        if left_out:
+            yield f"{left_out:,} tasks launched nothing: all that it may rent does not hold one of them."
+        if tasks["waiting"] > left_out:
+            rest = tasks["waiting"] - left_out
+            yield f"{rest:,} tasks never started: nothing that it may rent runs them, or a limit is reached."
     elif not document["complete"]:
         yield f"stopped after {tasks['finished']:,} of {tasks['submitted']:,} submitted tasks."
     if document["unpriced_workers"]:

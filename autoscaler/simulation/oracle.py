@@ -49,7 +49,7 @@ class Oracle(Rule):
             task = task_of(run, category)
             for pending in category.jobs:
                 for _ in range(pending.left):
-                    if not room.takes(task) and self.is_possible(task):
+                    if not room.takes(task) and self.is_possible(task, run):
                         yield from self._pieces(task, pending.job.seconds)
 
     def _pieces(self, task: Task, seconds: float) -> Iterator[Piece]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autoscaler.simulation.measures import HOUR, Measures, Shares, quantile
+from autoscaler.simulation.rules import Rule
 from autoscaler.simulation.run import Simulation
 
 SLOWDOWN_BOUND = 10.0
@@ -31,6 +32,7 @@ def document_of(
         "rule": rule or None,
         "complete": run.over and not run.stopped,
         "tasks": {"submitted": measures.submitted, "finished": measures.finished, "waiting": run.engine.waiting},
+        "left_out_tasks": run.decider.left_out(run) if isinstance(run.decider, Rule) else None,
         "makespan_s": measures.last_end - (measures.first or 0.0),
         "wait_s": waits_of(measures),
         "bounded_slowdown": _slowdown(measures),

@@ -96,6 +96,8 @@ class Rule:
     _all: Sequence[Bucket] = ()
     _short_until: dict[BucketKey, float] = field(default_factory=dict)
     """Offers that could not be had a moment ago."""
+    _never: dict[Task, bool] = field(default_factory=dict)
+    """Whether a task is unsatisfiable, by what there is in the decision in hand."""
     _limited: bool = False
     """Whether its last launch wanted more than `max_workers`."""
 
@@ -103,6 +105,7 @@ class Rule:
         self._all = self._all or self.offers
         offers = [run.cloud.now_of(offer) for offer in self._all]
         self.offers = [offer for offer in offers if self._short_until.get(offer.key, 0.0) <= run.now]
+        self._never.clear()
         self._forget_lost(run)
         if not self._join(run) and self.offers:  # else the scheduler has not seen the new room yet
             self._limited = False
@@ -205,9 +208,37 @@ class Rule:
             if machine.worker.name not in names or names[machine.worker.name].disabled
         ]
 
-    def is_possible(self, task: Task) -> bool:
-        """Whether some offer can run it."""
-        return any(_runs(offer, task) for offer in self.offers)
+    def is_possible(self, task: Task, run: Simulation) -> bool:
+        """Whether some offer that can be had now runs it, and all of it has room within the limits."""
+        return any(_runs(offer, task) for offer in self.offers) and not self.is_unsatisfiable(task, run)
+
+    def is_unsatisfiable(self, task: Task, run: Simulation) -> bool:
+        """Whether nothing within the limits ever holds it: no worker or persistent host if they were empty, or for a
+        task that spreads, all of these and as many of the largest workers as are allowed.
+        """
+        if task not in self._never:
+            self._never[task] = self._most_ever(task, run) < task.slots
+        return self._never[task]
+
+    def _most_ever(self, task: Task, run: Simulation) -> int:
+        """How many of its slots there is ever room for."""
+        quota = run.cell.user_slots
+        if quota is not None and task.slots > quota:
+            return 0
+        rented = {machine.worker.name for machine in run.cloud.machines.values()}
+        there = [task.most_of(_whole(run, host)) for host in open_hosts(run) if host.name not in rented]
+        largest = max((_most_on(offer, task) for offer in self._all), default=0) if self.max_workers else 0
+        return sum(there) + self.max_workers * largest if task.spreads else max(largest, *there, 0)
+
+    def left_out(self, run: Simulation) -> int:
+        """How many waiting tasks it launches nothing for, as they are unsatisfiable."""
+        self._never.clear()
+        return sum(
+            pending.left
+            for category in run.engine.pending()
+            if self.is_unsatisfiable(task_of(run, category), run)
+            for pending in category.jobs
+        )
 
     def cheapest(self, task: Task) -> Bucket:
         """The cheapest offer that holds it, else one that holds most of it."""
@@ -296,7 +327,7 @@ class OnePerJob(Rule):
     def launch(self, run: Simulation) -> None:
         room = self.room(run)
         for task in waiting_tasks(run):
-            if room.takes(task) or not self.is_possible(task):
+            if room.takes(task) or not self.is_possible(task, run):
                 continue
             left = task.slots
             while left > 0:
@@ -316,7 +347,7 @@ class OneNodeForTheBatch(Rule):
         room = self.room(run)
         node: Size = (0, 0.0)
         for task in waiting_tasks(run):
-            if room.takes(task) or not self.is_possible(task):
+            if room.takes(task) or not self.is_possible(task, run):
                 continue
             largest = max(_most_on(offer, task) for offer in self.offers)
             left = task.slots
@@ -365,7 +396,11 @@ class CloudPipeline(Rule):
         if booting or oldest is None or run.now - oldest <= self.scale_up_timeout:
             return
         offers = sorted(self.offers, key=lambda offer: offer.type.vcpus) if self.hybrid else self.offers[:1]
-        tasks = [task for task in waiting_tasks(run) if any(_runs(offer, task) for offer in offers)]
+        tasks = [
+            task
+            for task in waiting_tasks(run)
+            if any(_runs(offer, task) for offer in offers) and not self.is_unsatisfiable(task, run)
+        ]
         slots, memory = sum(task.slots for task in tasks), sum(task.slots * task.memory for task in tasks)
         if tasks:
             holding = (each for each in offers if each.type.vcpus >= slots and each.type.memory >= memory)

@@ -13,6 +13,7 @@ from autoscaler.simulation.baselines import rule_of
 from autoscaler.simulation.candidates import allowed_offers
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.measures import Measures
+from autoscaler.simulation.results import document_of
 from autoscaler.simulation.run import Simulation
 from autoscaler.simulation.workload import LOCAL, SPREAD, WorkloadError, WorkloadJob
 from tests.simulation.playing import a_policy, a_simulation, a_workload, buckets, jobs_of, numbered
@@ -133,6 +134,21 @@ def test_a_task_that_no_type_holds_launches_nothing_and_keeps_no_other_from_a_wo
     assert measures.launched == {"m5.large": 1}
     assert (measures.finished, run.engine.waiting) == (1, 1)
     assert measures.worker_seconds < 1_800.0 or name == "cloud-pipeline"  # which lets none go while any task waits
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    ("slots", "quota", "left_out"), ((60, None, 0), (61, None, 1), (60, 59, 1)), ids=("at", "beyond", "over quota")
+)
+def test_a_task_that_all_workers_together_never_hold_launches_nothing_and_is_counted(
+    name: str, slots: int, quota: int | None, left_out: int
+) -> None:
+    month = 30 * 86_400.0  # for so long there is time to launch in vain
+    jobs = numbered(jobs_of(1), jobs_of(1, slots=slots, pe=SPREAD), jobs_of(1, submitted=month))
+    run, measures = under(name, jobs, a_policy(), 30, user_slots=quota)
+    assert document_of(name, run, None, "USD")["left_out_tasks"] == left_out
+    assert (measures.finished, run.engine.waiting) == (3 - left_out, left_out)
+    assert sum(measures.launched.values()) <= (2 if left_out else 32)
 
 
 @pytest.mark.parametrize("name", ("static", "static:x", "static:2:nosuch.type", "static:1:m5.large:x", "bogus"))
