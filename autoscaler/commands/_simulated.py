@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from autoscaler.settings import Settings
     from autoscaler.simulation.accounting import AccountingOptions
     from autoscaler.simulation.candidates import Candidate, Conditions
+    from autoscaler.simulation.cloud import Billing
     from autoscaler.simulation.market import Market
     from autoscaler.simulation.past import Past
     from autoscaler.simulation.results import Document
@@ -33,6 +34,8 @@ TODAY = "today"
 INTERRUPTED = 130
 AT_ONCE = 1.0
 """Seconds within which a second Ctrl-C is none."""
+SAID_AT_MOST = 6
+"""Names in an assumption."""
 _RULES = ("static", "one-per-job", "karpenter", "cloud-pipeline", "oracle")
 """Those of `simulation.baselines`, which is imported when it is needed."""
 
@@ -58,8 +61,9 @@ class SimulationOptions:
     join: float = 10.0
     spread: float = 0.0
     failing: float = 0.0
-    billing_minimum: float = 60.0
-    billing_step: float = 1.0
+    billing_minimum: float | None = None
+    """None: as the settings in force have it; so is the step."""
+    billing_step: float | None = None
     schedule_interval: float = 15.0
     weight_priority: float = 1.0
     weight_urgency: float = 0.1
@@ -75,7 +79,9 @@ class SimulationOptions:
 
 
 def in_force(invocation: Invocation, options: SimulationOptions) -> SimulationOptions:
-    """The options, completed by the settings in force: their catalogue. Raises SettingsError."""
+    """The options, completed by the settings in force: their catalogue, and the billing of their first queue. Raises
+    SettingsError.
+    """
     from autoscaler.commands._own_catalog import own_catalog
 
     settings = _loaded(invocation, {}, None)
@@ -84,6 +90,13 @@ def in_force(invocation: Invocation, options: SimulationOptions) -> SimulationOp
     elif (own := own_catalog(settings, invocation.environ)) is not None:
         setting, file = own
         options = replace(options, catalog=file, priced_by=f"{file} ({setting})")
+    for queue in list(settings.queues.values())[:1]:
+        minimum, step = options.billing_minimum, options.billing_step
+        options = replace(
+            options,
+            billing_minimum=queue.billing_minimum if minimum is None else minimum,
+            billing_step=queue.billing_step if step is None else step,
+        )
     return options
 
 
@@ -94,7 +107,12 @@ def conditions_of(options: SimulationOptions) -> Conditions:
     from autoscaler.simulation.cloud import Billing, Delays
     from autoscaler.simulation.market import STILL, read_market
 
-    if options.schedule_interval <= 0 or options.billing_step <= 0:
+    usual = Billing()
+    billing = Billing(
+        usual.minimum if options.billing_minimum is None else options.billing_minimum,
+        usual.granularity if options.billing_step is None else options.billing_step,
+    )
+    if options.schedule_interval <= 0 or billing.granularity <= 0:
         raise SettingsError("--schedule-interval and --billing-step must be more than 0 s")
     buckets = load_catalog(options.catalog).buckets()
     types = [bucket.type.name for bucket in buckets]
@@ -108,7 +126,7 @@ def conditions_of(options: SimulationOptions) -> Conditions:
             user_slots=options.user_slots,
         ),
         Delays(options.boot, options.join, spread=options.spread, failing=options.failing),
-        Billing(options.billing_minimum, options.billing_step),
+        billing,
         market=STILL if options.market is None else read_market(options.market, types),
         seed=options.seed,
     )
@@ -116,6 +134,7 @@ def conditions_of(options: SimulationOptions) -> Conditions:
 
 def assumed(conditions: Conditions, candidates: Iterable[Candidate], options: SimulationOptions) -> list[str]:
     """What is taken where nothing says it. `candidates`: what is tried under these conditions, made of `options`."""
+    candidates = list(candidates)
     delays, weights = conditions.delays, conditions.cell.weights
     polled = sorted({candidate.pace_in(conditions).polling_delay for candidate in candidates})
     order = "in one order" if conditions.cell.fixed_order else "the least loaded first"
@@ -137,7 +156,20 @@ def assumed(conditions: Conditions, candidates: Iterable[Candidate], options: Si
         f"Prices are those of {options.priced_by}"
         + (", and those of --market" if conditions.market.prices else "")
         + "; disks, traffic and the master cost nothing here.",
+        *_assumed_of_billing(conditions.billing, candidates),
     ]
+
+
+def _assumed_of_billing(billing: Billing, candidates: Sequence[Candidate]) -> list[str]:
+    said = [f"Machines are billed in steps of {billing.granularity:g} s, at least {billing.minimum:g} s."]
+    paid = billing.minimum, billing.granularity
+    arrays = ((each.name, each.policy.node_arrays[0]) for each in candidates if not each.rule)
+    others = [name for name, array in arrays if (array.billing_minimum, array.billing_step) != paid]
+    if others:
+        more = f" and {len(others) - SAID_AT_MOST} more" if len(others) > SAID_AT_MOST else ""
+        named = ", ".join(others[:SAID_AT_MOST])
+        said.append(f"Other billing is what the settings have by which these decide: {named}{more}.")
+    return said
 
 
 def _assumed_of_market(market: Market) -> list[str]:

@@ -76,8 +76,8 @@ _WEIGHT = "Of the scheduler, by `qconf -ssconf`. Default: as Grid Engine is ship
     "--spread", type=click.FloatRange(0, 2), default=0.0, show_default=True, help="Spread of these times (lognormal)."
 )
 @click.option("--failing", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of failed boots.")
-@click.option("--billing-minimum", type=Duration(), default="60s", show_default=True, help="Least time that is billed.")
-@click.option("--billing-step", type=Duration(), default="1s", show_default=True, help="Billing goes in such steps.")
+@click.option("--billing-minimum", type=Duration(), help="Least time that is billed. Default: as the settings have it.")
+@click.option("--billing-step", type=Duration(), help="Billing goes in such steps. Default: as the settings have it.")
 @click.option("--schedule-interval", type=Duration(), default="15s", show_default=True, help="Of the scheduler.")
 @click.option("--weight-priority", type=click.FloatRange(0), default=1.0, show_default=True, help=_WEIGHT)
 @click.option("--weight-urgency", type=click.FloatRange(0), default=0.1, show_default=True, help=_WEIGHT)

@@ -296,6 +296,24 @@ def test_prices_are_those_of_the_catalogue_that_the_settings_name(
         assert any(each.startswith(f"Prices are those of {named}") for each in document["assumptions"])
 
 
+def test_machines_are_billed_as_the_settings_say(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_second = simulated(capsys)
+    assert "Machines are billed in steps of 1 s, at least 60 s." in by_second["assumptions"]
+    hourly = "CP_CAP_AUTOSCALE_BILLING_STEP=3600"
+    tried = simulated(capsys, "--compare", f"today,{hourly}")
+    assert f"Other billing is what the settings have by which these decide: {hourly}." in tried["assumptions"]
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_BILLING_STEP", "3600")
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_BILLING_MINIMUM", "7200")
+    of_settings = simulated(capsys)
+    assert "Machines are billed in steps of 3600 s, at least 7200 s." in of_settings["assumptions"]
+    assert of_settings["policies"][0]["price"] > by_second["policies"][0]["price"]
+    of_options = simulated(capsys, "--billing-step", "1s", "--billing-minimum", "60s")
+    assert "Machines are billed in steps of 1 s, at least 60 s." in of_options["assumptions"]
+    assert of_options["policies"][0]["price"] < of_settings["policies"][0]["price"]
+
+
 def a_swf(file: Path, *submitted: int) -> Path:
     """Jobs of one slot and ten minutes."""
     rows = (f"{n} {at} -1 600 1 -1 -1 1 -1 -1 1 1 1 -1 1 -1 -1 -1" for n, at in enumerate(submitted, start=1))

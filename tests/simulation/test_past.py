@@ -137,6 +137,20 @@ def test_what_happened_is_found_again(cell: Callable[..., None], capsys: pytest.
     assert any(re.match(r"Machines boot in (39|40)\d s", each) for each in document["assumptions"])
 
 
+def test_what_happened_is_simulated_with_the_catalogue_and_the_billing_in_force(
+    cell: Callable[..., None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cell()
+    own = tmp_path / "own.toml"
+    own.write_text('[types]\n"m5.large" = { on_demand = 9.6 }\n')
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", "local")
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_LOCAL_CATALOG", str(own))
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_BILLING_STEP", "600")
+    said = shown(capsys)["assumptions"]
+    assert any(each.startswith(f"Prices are those of {own} (CP_CAP_AUTOSCALE_LOCAL_CATALOG)") for each in said)
+    assert "Machines are billed in steps of 600 s, at least 60 s." in said
+
+
 def test_a_record_that_the_simulation_cannot_explain_shows_as_an_error_and_nothing_is_recommended(
     cell: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -172,6 +172,20 @@ def test_settings_that_change_nothing_are_named(file: Path) -> None:
     assert [each.split()[0] for each in said] == ["CP_CAP_AUTOSCALE_PROVIDER"]
 
 
+def test_points_are_paid_by_the_catalogue_and_the_billing_in_force(
+    file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('[types]\n"m5.large" = { on_demand = 9.6 }\n')
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", "local")
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_LOCAL_CATALOG", str(own))
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_BILLING_STEP", "600")
+    search = _Search(Invocation(os.environ), read_sweep(file))
+    assert 9.6 in {bucket.price_per_hour for bucket in search.task.conditions.buckets}
+    assert search.task.conditions.billing.granularity == 600.0
+    assert any(each.startswith(f"Prices are those of {own}") for each in search.assumptions)
+
+
 def test_wrong_calls_are_one_clear_error(
     capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
