@@ -265,14 +265,13 @@ def workload_of(source: str, options: SimulationOptions, one_host: int, past: Pa
 
 
 def _check_memory(name: str, read: Workload) -> None:
-    """Raises SettingsError if neither a job asks for it nor a cell has it as Grid Engine is shipped. Jobs that are read
-    one by one are not asked.
+    """Say so if no job asks for it. Jobs that are read one by one are not asked: raises SettingsError if no cell has it
+    as Grid Engine is shipped.
     """
-    asked = isinstance(read.jobs, list) and any(name == one for job in read.jobs for one, _ in job.hard)
-    if not asked:
+    if not isinstance(read.jobs, list):
         refuse_unknown_memory(name, MEMORY_COMPLEXES)
-        if isinstance(read.jobs, list):
-            read.assumptions.append(f"No job requests {name}, so memory decides nothing.")
+    elif not any(name == one for job in read.jobs for one, _ in job.hard):
+        read.assumptions.append(f"No job requests {name}, so memory decides nothing.")
 
 
 def refuse_unknown_memory(name: str, known: Sequence[str]) -> None:

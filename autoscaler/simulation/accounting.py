@@ -91,6 +91,7 @@ def assumptions_of(options: AccountingOptions, ends: Sequence[JobEnd]) -> list[s
         f"Jobs of the parallel environments {', '.join(options.spread)} spread over hosts; those of all others have "
         f"all slots on one host, up to {options.largest_host}.",
         f"Requests of these complexes count: {kept}.",
+        *ignored_requests(options, (end.category for end in ends)),
         "Each task of an array is a job of its own; -tc, -hold_jid and held time are not in accounting: a job counts "
         "from its submission.",
         "Jobs that never started are not in accounting.",
@@ -98,6 +99,17 @@ def assumptions_of(options: AccountingOptions, ends: Sequence[JobEnd]) -> list[s
     if unsaid:
         said.append(f"{unsaid} of {len(ends)} records have no category: of these only slots and run time are known.")
     return said
+
+
+def ignored_requests(options: AccountingOptions, categories: Iterable[str]) -> list[str]:
+    """Which hard requests of these categories decide nothing here, with how many jobs have them; none: no sentence."""
+    seen: Counter[str] = Counter()
+    for category, jobs in Counter(categories).items():  # many jobs share one
+        for name, _ in read_category(category).hard:
+            if name not in options.requests:
+                seen[name] += jobs
+    named = ", ".join(f"{name} ({jobs:,})" for name, jobs in seen.most_common())
+    return [f"Ignored, although jobs request them: {named}."] if named else []
 
 
 def _recorded(ends: Sequence[JobEnd]) -> dict[str, float]:

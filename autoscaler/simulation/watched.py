@@ -18,7 +18,7 @@ from autoscaler.core.model.fleet import Bucket, PriceType
 from autoscaler.report.wording import count
 from autoscaler.sge.accounting import JobEnd
 from autoscaler.sge.accounting_category import read_category
-from autoscaler.simulation.accounting import AccountingOptions, job_of
+from autoscaler.simulation.accounting import AccountingOptions, ignored_requests, job_of
 from autoscaler.simulation.cell import HostChange
 from autoscaler.simulation.measures import HOUR, quantile
 from autoscaler.simulation.past import ends_of
@@ -112,6 +112,7 @@ class Watched:
     def _said(self, options: AccountingOptions) -> Iterator[str]:
         kept = ", ".join(options.requests) or "none"
         yield f"Requests of these complexes count: {kept}. Parallel jobs spread over hosts if their environment does."
+        yield from ignored_requests(options, (task.end.category for task in self.tasks))
         yield (
             "A task comes when it could start: time on hold, beyond -tc or beyond a quota is no wait. Shares, "
             "reservations, calendars and load are not simulated: the backtest shows what that means here."

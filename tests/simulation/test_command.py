@@ -214,7 +214,19 @@ def test_memory_counts_by_what_jobs_request_or_by_what_grid_engine_has(
     assert "memory decides nothing" not in capsys.readouterr().out
     assert main(["simulate", str(file), "--memory", "h_vmem"]) == 0
     assert "No job requests h_vmem, so memory decides nothing." in " ".join(capsys.readouterr().out.split())
-    assert main(["simulate", str(file), "--memory", "rom"]) == 2
+    assert main(["simulate", str(file), "--memory", "rom"]) == 0
+    assert "No job requests rom, so memory decides nothing." in " ".join(capsys.readouterr().out.split())
+
+
+def test_requests_that_decide_nothing_are_named_with_their_jobs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "accounting"
+    lines = [a_line(job, 1000, 1010, 1900, category="-l gpus=1") for job in range(1, 9)]
+    file.write_text("\n".join([*lines, a_line(9, 1000, 1010, 1900, category="-l gpus=2,ram=4G")]) + "\n")
+    for options, said in (((), "gpus (9), ram (1)"), (("--memory", "gpus"), "ram (1)")):
+        assert main(["simulate", str(file), "--json", *options]) == 0
+        assert f"Ignored, although jobs request them: {said}." in json.loads(capsys.readouterr().out)["assumptions"]
 
 
 def a_document(name: str, seconds: float = 600.0, *, counts: bool = True) -> Document:
