@@ -10,7 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-_CODE = re.compile(r"^ *```.*?^ *```|^(?: {4}[^\n]*\n)+|`[^`]*`|<!--.*?-->|\]\([^)]*\)|<[^>]*>|https?:\S+", re.M | re.S)
+_CODE = re.compile(
+    r"^ *```.*?^ *```|^(?: {4}[^\n]*\n)+|``(?!`)[^\n]*?``|`[^`]*`|<!--.*?-->|\]\([^)]*\)|<[^>]*>|https?:\S+",
+    re.M | re.S,
+)
 _WORD = re.compile(r"(?<![\w./_=@~$-])[A-Za-z][a-z]++(?:'[a-z]++)?(?![A-Za-z_0-9.]*[0-9_]|\.[a-z])")
 _BRITISH = (("isation", "ization"), ("ise", "ize"), ("ising", "izing"), ("yse", "yze"), ("our", "or"), ("ll", "l"),
             ("tre", "ter"), ("ogue", "og"), ("ence", "ense"))  # fmt: skip
