@@ -37,9 +37,9 @@ from autoscaler.sge.events import find_qevent
 from autoscaler.simulation.candidates import Candidate, Conditions, try_policy
 from autoscaler.simulation.cell import CellConfiguration, Weights
 from autoscaler.simulation.cloud import Delays
-from autoscaler.simulation.past import Past, backtest_of, pace_of, until_ordered
+from autoscaler.simulation.past import Past, backtest_of, durations_of, until_ordered
 from autoscaler.simulation.results import Document
-from autoscaler.simulation.run import Pace, Simulation
+from autoscaler.simulation.run import PassDurations, Simulation
 from autoscaler.simulation.workload import LOCAL, SPREAD, Workload, WorkloadJob
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
@@ -193,7 +193,7 @@ def played(jobs: Sequence[WorkloadJob], ground: Ground = ABSENT) -> Real:
             running.terminate(60.0)
             events.terminate(10.0)
         ends = list(ends_in((cell.home / "events").read_text(), given, began))
-        past = Past(began - 1, until, ends, lives_of(cell), pace=pace_in(cell))
+        past = Past(began - 1, until, ends, lives_of(cell), durations=durations_in(cell))
         numbers = re.findall(r"pass (\d+):", (cell.home / "log").read_text())
         size = sum(file.stat().st_size for file in (cell.home / "state").glob("*.sqlite*")) / 1e6
         loads = load, os.getloadavg()[0]
@@ -292,9 +292,9 @@ def lives_of(cell: Cell) -> Sequence[Lifetime]:
         return until_ordered(lives, store.journal.end_times([life.worker_id for life in lives]))
 
 
-def pace_in(cell: Cell) -> Pace:
+def durations_in(cell: Cell) -> PassDurations:
     with store_of(cell) as store:
-        return pace_of(store.measures.load(), Pace(POLLING))
+        return durations_of(store.measures.load(), PassDurations(POLLING))
 
 
 @contextlib.contextmanager
@@ -321,7 +321,7 @@ def _usage(*named: str) -> tuple[float, float]:
 
 
 def simulated(jobs: Sequence[WorkloadJob], past: Past) -> tuple[dict[str, Any], Simulation]:
-    """The same jobs in the simulation, under the conditions of one real run: the pace of its passes, and when in
+    """The same jobs in the simulation, under the conditions of one real run: the durations of its passes, and when in
     qmaster's seconds it began.
     """
     runs: list[Simulation] = []
@@ -330,7 +330,7 @@ def simulated(jobs: Sequence[WorkloadJob], past: Past) -> tuple[dict[str, Any], 
         load_catalog().buckets(),
         CellConfiguration(schedule_interval=INTERVAL, flush=1.0, loads=False, weights=WEIGHTS),
         Delays(boot=BOOT, join=0.0, end=1.0),
-        pace=past.pace,
+        durations=past.durations,
         names=absent_hosts.NAMES,
     )
     policy = Invocation(environ).settings.policy(master="master")

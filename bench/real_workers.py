@@ -153,7 +153,7 @@ class Losing(Simulation):
 def simulated(
     jobs: Sequence[WorkloadJob], past: Past | None, failing: int, lost_at: float, seed: int
 ) -> tuple[dict[str, Any], Losing]:
-    """The jobs in the simulation, with the boots and the pace of a real run; without one, with what is assumed."""
+    """The jobs in the simulation, with the boots and the durations of a real run; without one, with what is assumed."""
     environ = {name: value for name, value in SETTINGS.items() if "PROVIDER" not in name and "_FAKE_" not in name}
     environ["CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT"] = f"{BOOT_TIMEOUT:g}"
     policy = simulated_policy(Invocation(environ).settings.policy(master="master"))
@@ -170,7 +170,7 @@ def simulated(
     run = Losing(Workload("fidelity", jobs), cell, cloud, PlanDecider(policy))
     run.lost_at = lost_at
     if past is not None:
-        run.pace = past.pace
+        run.durations = past.durations
     run.run()
     return document_of("today", run, least_price_a_core(offers), policy.currency), run
 
@@ -187,7 +187,7 @@ def rows_of(real: Real, failing: int, lost_at: float, seed: int) -> Mapping[str,
             theirs[key],
             changes.get(key, 0.0),
         )
-    return found | {"happened": [*real.happened, tries[0][1].lost], "pace": asdict(real.past.pace)}
+    return found | {"happened": [*real.happened, tries[0][1].lost], "durations": asdict(real.past.durations)}
 
 
 def plan_of(jobs: Sequence[WorkloadJob], minutes: float, seed: int) -> tuple[int, float]:
@@ -249,7 +249,7 @@ def _made(jobs: Sequence[WorkloadJob], failing: int, lost_at: float, runs: int, 
 def _show(seed: int, rows: Mapping[str, Any], real: Real) -> None:
     print(f"seed {seed}: load {real.load[0]:.1f} to {real.load[1]:.1f}; {'; '.join(rows['happened'])}")
     for name, values in rows.items():
-        if name in ("happened", "pace"):
+        if name in ("happened", "durations"):
             continue
         theirs, ours = values
         print(f"  {name:32} {theirs:10,.2f} {ours:10,.2f} {_off(theirs, ours):7.1%}", flush=True)

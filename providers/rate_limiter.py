@@ -147,7 +147,7 @@ class RateLimiter:
         return dict.fromkeys(paused, words)
 
 
-_paces: dict[str, RateLimiter] = {}
+_limiters: dict[str, RateLimiter] = {}
 _registry = threading.Lock()
 
 
@@ -156,6 +156,6 @@ def rate_limiter_of(cloud: str, rate: float = RATE, burst: int = BURST) -> RateL
     last given limits hold for all.
     """
     with _registry:
-        pace = _paces.setdefault(cloud, RateLimiter())
-        pace.rate, pace.burst = rate, burst
-        return pace
+        limiter = _limiters.setdefault(cloud, RateLimiter())
+        limiter.rate, limiter.burst = rate, burst
+        return limiter

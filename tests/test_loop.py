@@ -592,6 +592,19 @@ def test_a_command_of_a_person_hardly_waits_for_the_pause_of_qmaster(
     assert time.monotonic() - began < PATIENCE / 2
 
 
+def waits_hardly_after(outcome: Outcome, one_host: World, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the pass after one with this outcome comes long before qmaster's pause is over."""
+    monkeypatch.setattr("autoscaler.engine.pass_timing.PERSONS_WAIT", 0.0)
+    loop = start(one_host, decide=nothing)
+    loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
+    done = loop.pass_once()
+    monkeypatch.setattr(Loop, "pass_once", lambda _: replace(done, outcomes=(outcome,)))
+    loop._guarded_pass()
+    began = time.monotonic()
+    loop._wait(0.0, at_least=0.0)
+    return time.monotonic() - began < PATIENCE / 2
+
+
 @pytest.mark.parametrize(
     "action",
     (Disable("i-1", "w1", because(Code.IDLE)), Remove("i-1", "w1", because(Code.IDLE))),
@@ -601,15 +614,7 @@ def test_a_worker_that_leaves_hardly_waits_for_the_pause_of_qmaster(
     one_host: World, monkeypatch: pytest.MonkeyPatch, action: Action
 ) -> None:
     """Its machine costs until a later pass terminates it."""
-    monkeypatch.setattr("autoscaler.engine.pass_timing.PERSONS_WAIT", 0.0)
-    loop = start(one_host, decide=nothing)
-    loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
-    done = loop.pass_once()
-    monkeypatch.setattr(Loop, "pass_once", lambda _: replace(done, outcomes=(Outcome(action, Result.DONE),)))
-    loop._guarded_pass()
-    began = time.monotonic()
-    loop._wait(0.0, at_least=0.0)
-    assert time.monotonic() - began < PATIENCE / 2
+    assert waits_hardly_after(Outcome(action, Result.DONE), one_host, monkeypatch)
 
 
 @pytest.mark.parametrize("result", (Result.DONE, Result.UNDER_WAY))
@@ -617,16 +622,8 @@ def test_a_worker_that_was_just_ordered_hardly_waits_for_the_pause_of_qmaster(
     one_host: World, monkeypatch: pytest.MonkeyPatch, result: Result
 ) -> None:
     """No pass has listed it yet, so nothing else says that it is on its way: it may be up before the pause is over."""
-    monkeypatch.setattr("autoscaler.engine.pass_timing.PERSONS_WAIT", 0.0)
-    loop = start(one_host, decide=nothing)
-    loop.guard, loop.stopwatch = FixedGuard(pause_s=PATIENCE), time.monotonic
     order = Launch("execute", (LaunchSet((one_host.provider().buckets()[0],), 1),), because(Code.DEMAND))
-    done = loop.pass_once()
-    monkeypatch.setattr(Loop, "pass_once", lambda _: replace(done, outcomes=(Outcome(order, result),)))
-    loop._guarded_pass()
-    began = time.monotonic()
-    loop._wait(0.0, at_least=0.0)
-    assert time.monotonic() - began < PATIENCE / 2
+    assert waits_hardly_after(Outcome(order, result), one_host, monkeypatch)
 
 
 @pytest.mark.parametrize("code", (Code.BOOTING, Code.BOOTED, Code.JOINING, Code.SECOND_OBSERVATION))

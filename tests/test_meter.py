@@ -44,19 +44,19 @@ def empty_cell(tmp_path: Path) -> World:
 class Paced(FakeProvider):
     """With a rate limiter of its own, as clouds have it."""
 
-    pace: RateLimiter
+    limiter: RateLimiter
 
     def call_budget(self) -> CallBudget:
-        return self.pace.budget()
+        return self.limiter.budget()
 
     def workers(self) -> Sequence[Worker]:
-        return self.pace.call(super().workers)
+        return self.limiter.call(super().workers)
 
 
 def measured(world: World) -> Loop:
     """A new process with a meter."""
     store, provider = world.open_store(), Paced(FakeSettings(), cell=TAG, cloud=world.cloud)
-    provider.pace = RateLimiter(clock=world.clock)
+    provider.limiter = RateLimiter(clock=world.clock)
     elsewhere = MeasuredElsewhere(provider, store.notifications.delivery)
     meter = Meter(store.measures, lambda: date(2026, 1, 1), elsewhere.add)
     guard = QmasterGuard(world.cluster, world.clock, meter.command)

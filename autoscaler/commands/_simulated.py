@@ -135,8 +135,8 @@ def conditions_of(options: SimulationOptions) -> Conditions:
 def assumed(conditions: Conditions, candidates: Iterable[Candidate], options: SimulationOptions) -> list[str]:
     """What is taken where nothing says it. `candidates`: what is tried under these conditions, made of `options`."""
     candidates = list(candidates)
-    delays, weights = conditions.delays, conditions.cell.weights
-    polled = sorted({candidate.pace_in(conditions).polling_delay for candidate in candidates})
+    delays, weights, each_pass = conditions.delays, conditions.cell.weights, conditions.durations
+    polled = sorted({candidate.durations_in(conditions).polling_delay for candidate in candidates})
     order = "in one order" if conditions.cell.fixed_order else "the least loaded first"
     return [
         f"Machines boot in {delays.boot:.0f} s and report {delays.join:g} s after they were enrolled"
@@ -151,7 +151,7 @@ def assumed(conditions: Conditions, candidates: Iterable[Candidate], options: Si
         f"The scheduler runs at once after a submission or an end, makes no reservations, and fills hosts {order}. "
         f"Its weights: priority {weights.priority:g}, urgency {weights.urgency:g}, waiting time "
         f"{weights.waiting_time:g}.",
-        f"A pass takes {conditions.pace.observing:.2g} s, and {conditions.pace.acting:.2g} s for each action; without "
+        f"A pass takes {each_pass.observing:.2g} s, and {each_pass.acting:.2g} s for each action; without "
         f"events the next one comes after {' or '.join(f'{seconds:g}' for seconds in polled)} s.",
         f"Prices are those of {options.priced_by}"
         + (", and those of --market" if conditions.market.prices else "")

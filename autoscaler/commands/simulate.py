@@ -134,7 +134,7 @@ def command(
     conditions, past = conditions_of(options), None
     if last is not None:
         past = _past(invocation, last)
-        conditions = replace(conditions, delays=past.delays(conditions.delays), pace=past.pace)
+        conditions = replace(conditions, delays=past.delays(conditions.delays), durations=past.durations)
     candidates = [candidate_of(invocation, name) for name in compared(compare)]
     if not candidates:
         raise SettingsError("--compare names nothing to try; leave it out to try the settings of today")
@@ -176,12 +176,12 @@ def command(
 
 def _past(invocation: Invocation, last: float) -> Past:
     from autoscaler.commands._observation import reading_store
-    from autoscaler.simulation.past import pace_of, read_past, until_ordered
-    from autoscaler.simulation.run import Pace
+    from autoscaler.simulation.past import durations_of, read_past, until_ordered
+    from autoscaler.simulation.run import PassDurations
 
     now = float(int(time.time()))  # accounting has whole seconds, and so have the events of qmaster
     with reading_store(invocation) as store:
         listed = store.history.lifetimes(now - last)
         lives = until_ordered(listed, store.journal.end_times([life.worker_id for life in listed]))
-        pace = pace_of(store.measures.load(), Pace(invocation.settings.process.polling_delay))
-    return read_past(invocation.common / "accounting", lives, now - last, now, pace)
+        durations = durations_of(store.measures.load(), PassDurations(invocation.settings.process.polling_delay))
+    return read_past(invocation.common / "accounting", lives, now - last, now, durations)

@@ -14,7 +14,7 @@ from autoscaler.simulation.cloud import NAMES, Billing, Cloud, Delays
 from autoscaler.simulation.market import STILL, Market
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.results import Document, document_of
-from autoscaler.simulation.run import EPOCH, Decider, Pace, Simulation
+from autoscaler.simulation.run import EPOCH, Decider, PassDurations, Simulation
 from autoscaler.simulation.workload import Workload, WorkloadError
 
 Progress = Callable[[str, float, int], None]
@@ -30,7 +30,7 @@ class Conditions:
     cell: CellConfiguration = field(default_factory=CellConfiguration)
     delays: Delays = field(default_factory=Delays)
     billing: Billing = field(default_factory=Billing)
-    pace: Pace = field(default_factory=Pace)
+    durations: PassDurations = field(default_factory=PassDurations)
     market: Market = STILL
     seed: int = 1
     names: str = NAMES
@@ -47,10 +47,10 @@ class Candidate:
     polling_delay: float | None = None
     """Of the service with these settings; None: as the conditions have it."""
 
-    def pace_in(self, conditions: Conditions) -> Pace:
+    def durations_in(self, conditions: Conditions) -> PassDurations:
         """When its passes happen."""
-        pace = conditions.pace
-        return pace if self.polling_delay is None else replace(pace, polling_delay=self.polling_delay)
+        durations = conditions.durations
+        return durations if self.polling_delay is None else replace(durations, polling_delay=self.polling_delay)
 
 
 def allowed_offers(policy: Policy, buckets: Sequence[Bucket]) -> list[Bucket]:
@@ -101,7 +101,7 @@ def try_policy(
         _fresh(conditions.cell, policy),
         cloud,
         _decider(candidate, policy, offers, workload),
-        candidate.pace_in(conditions),
+        candidate.durations_in(conditions),
         progress=None if progress is None else lambda now, tasks: progress(candidate.name, now, tasks),
     )
     started(simulation)

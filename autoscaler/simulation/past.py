@@ -19,13 +19,13 @@ from autoscaler.simulation.accounting import AccountingOptions, assumptions_of, 
 from autoscaler.simulation.cloud import Delays
 from autoscaler.simulation.measures import HOUR, quantile
 from autoscaler.simulation.results import Document
-from autoscaler.simulation.run import Pace
+from autoscaler.simulation.run import PassDurations
 from autoscaler.simulation.workload import Workload, WorkloadError
 from autoscaler.store.history import Lifetime
 from autoscaler.store.measures import Measures
 
 PASSES_ENOUGH = 50
-"""Passes from which their own pace is taken."""
+"""Passes from which their own durations are taken."""
 ENOUGH = 5
 """Workers of a type from which its own boot time is taken."""
 
@@ -42,7 +42,7 @@ class Past:
     """Of workers that existed in it."""
     elsewhere: int = 0
     """Jobs that ran on persistent hosts: they are left out."""
-    pace: Pace = field(default_factory=Pace)
+    durations: PassDurations = field(default_factory=PassDurations)
     """Of the passes, as the service measured it."""
     left_out: Counter[str] = field(default_factory=Counter)
     """What of accounting is no start that ran, at any time."""
@@ -66,7 +66,7 @@ class Past:
     def delays(self, given: Delays) -> Delays:
         """The boots that were seen, of each type of which there were enough; `given` is the rest."""
         times = {
-            life.worker_id: _boot_before(life.joined_at - life.created_at - given.join, self.pace)
+            life.worker_id: _boot_before(life.joined_at - life.created_at - given.join, self.durations)
             for life in self.lives
             if life.joined_at is not None and life.created_at >= self.since
         }
@@ -108,11 +108,11 @@ class Past:
         return max(0.0, end - max(life.created_at, self.since))
 
 
-def _boot_before(joined: float, pace: Pace) -> float:
+def _boot_before(joined: float, durations: PassDurations) -> float:
     """The boot after which a worker that reports at once joins so many seconds after its creation."""
     boot = joined
-    for _ in range(3):  # the pace depends little on it
-        boot = joined - pace.until_joined(boot)
+    for _ in range(3):  # the durations depend little on it
+        boot = joined - durations.until_joined(boot)
     return boot
 
 
@@ -126,7 +126,7 @@ def until_ordered(lives: Iterable[Lifetime], ends: Mapping[str, float]) -> list[
     ]
 
 
-def pace_of(measures: Measures, given: Pace) -> Pace:
+def durations_of(measures: Measures, given: PassDurations) -> PassDurations:
     """How long the passes of a cell take, as the service has measured; `given` if it has made few."""
     parts = {
         labels[0]: each.total for labels, each in measures.histograms.get("pass_part_duration_seconds", {}).items()
@@ -147,7 +147,7 @@ def pace_of(measures: Measures, given: Pace) -> Pace:
 
 
 def read_past(
-    accounting: Path, lives: Iterable[Lifetime], since: float, until: float, pace: Pace | None = None
+    accounting: Path, lives: Iterable[Lifetime], since: float, until: float, durations: PassDurations | None = None
 ) -> Past:
     """The window of a cell. `accounting`: the path of its file; the one with an object a line beside it is read, too.
     Raises WorkloadError if nothing that ran on workers is recorded.
@@ -163,7 +163,7 @@ def read_past(
             f"no job that ran on a worker ended since then, by {accounting} and the store ({len(there)} workers, "
             f"{len(last)} ended jobs); take a longer time, or name an accounting file as WORKLOAD"
         )
-    return Past(since, until, ours, there, len(last) - len(ours), pace or Pace(), left_out)
+    return Past(since, until, ours, there, len(last) - len(ours), durations or PassDurations(), left_out)
 
 
 def ends_of(accounting: Path, since: float, until: float, left_out: Counter[str]) -> list[JobEnd]:

@@ -66,7 +66,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PassDurations:
     """When passes happen and how long they take, seconds."""
 
     polling_delay: float = 10.0
@@ -116,7 +116,7 @@ class Simulation:
     cell: CellConfiguration
     cloud: Cloud
     decider: Decider
-    pace: Pace = field(default_factory=Pace)
+    durations: PassDurations = field(default_factory=PassDurations)
     progress: Callable[[float, int], None] | None = None
     """Called now and then with the simulated second and the jobs submitted so far."""
 
@@ -135,7 +135,7 @@ class Simulation:
         self._next_schedule: float | None = None
         self._scheduled_at = 0.0
         self._clock = 0.0
-        """The time by which the pace of passes is measured: within a pass, that of its end."""
+        """The time by which passes are timed: within a pass, that of its end."""
         self._guard = QmasterGuard(_nobody, lambda: self._clock)
         self._timing = PassTiming()
         self._wait = Wait(0.0, 0.0, 0.0)
@@ -414,17 +414,17 @@ class Simulation:
         if rung is not None and rung < self._wait.ends:
             self._wait.ring(max(rung, self._passed_at))
         until = self._wait.until if within is None else min(self._wait.until, self.now + within)
-        if rung is not None or self._needed or self.pace.every_pass or self.arriving or self._due is not None:
+        if rung is not None or self._needed or self.durations.every_pass or self.arriving or self._due is not None:
             self._pass_at(max(self.now, until))
         elif self._order_changed:
             self._pass_at(max(self.now, self._decided_at + EDITS_APART))
 
     def _polls(self) -> None:
         """The polls until now that changed nothing were left out: the last one was this long ago."""
-        each = self.pace.polling_delay + self.pace.observing
-        ended = self._wait.until + self.pace.observing
+        each = self.durations.polling_delay + self.durations.observing
+        ended = self._wait.until + self.durations.observing
         self._passed_at = ended + max(0.0, (self.now - ended) // each) * each
-        self._wait = Wait(self._passed_at + self.pace.polling_delay, self._passed_at, self._passed_at)
+        self._wait = Wait(self._passed_at + self.durations.polling_delay, self._passed_at, self._passed_at)
 
     def _pass_at(self, at: float) -> None:
         if self._next_pass != at:
@@ -439,12 +439,12 @@ class Simulation:
         needed = needed or (self._jobs_changed and self.engine.anything_waits)
         needed = needed or (self._order_changed and self.now + FINEST >= self._decided_at + EDITS_APART)
         self._acted = self._changed = self._needed = self._jobs_changed = self._continues = False
-        if needed or self.pace.every_pass:
+        if needed or self.durations.every_pass:
             self._decide()
             self.needless_acts += self._changed and not needed
         else:
             self.skipped += 1
-        self._rest(self.pace.seconds(self._carry_out()))
+        self._rest(self.durations.seconds(self._carry_out()))
 
     def _decide(self) -> None:
         began = time.process_time()
@@ -456,7 +456,7 @@ class Simulation:
     def _carry_out(self) -> int:
         """What was decided happens while the pass goes on; returns how many actions there are."""
         for number, effect in enumerate(self._planned):
-            self._at(self.now + self.pace.seconds(number), Kind.ACT, effect)
+            self._at(self.now + self.durations.seconds(number), Kind.ACT, effect)
         count, self._planned = len(self._planned), []
         return count
 
@@ -464,18 +464,18 @@ class Simulation:
         """From the pass that begins now and takes so long to the next one."""
         self._rings = [at for at in self._rings if at > self.now]
         self._clock = self._passed_at = ended = self.now + took
-        self._guard.spend(took * self.pace.asking)
+        self._guard.spend(took * self.durations.asking)
         pause = self._timing.pause_after(
             self.arriving,
             now=ended,
             took=took,
-            delay=self.pace.polling_delay,
+            delay=self.durations.polling_delay,
             due=self._due,
             acted=self._acted,
             continues=self._continues,
         )
-        alone = self._guard.pause(self.pace.polling_delay)
-        at_least = min(took, self.pace.polling_delay)
+        alone = self._guard.pause(self.durations.polling_delay)
+        at_least = min(took, self.durations.polling_delay)
         self._wait = self._timing.wait(ended, pause, at_least=at_least, alone=alone)
         self._wait_on()
 

@@ -15,7 +15,7 @@ from autoscaler.simulation.cloud import Billing, Cloud, Delays
 from autoscaler.simulation.generated import Generated, generate
 from autoscaler.simulation.market import STILL, Market
 from autoscaler.simulation.planned import PlanDecider
-from autoscaler.simulation.run import EPOCH, Decider, Pace, Simulation
+from autoscaler.simulation.run import EPOCH, Decider, PassDurations, Simulation
 from autoscaler.simulation.workload import Workload, WorkloadJob
 
 
@@ -49,7 +49,7 @@ def a_simulation(
     *,
     cell: CellConfiguration | None = None,
     delays: Delays | None = None,
-    pace: Pace | None = None,
+    durations: PassDurations | None = None,
     decider: Decider | None = None,
     market: Market = STILL,
     price_type: PriceType = PriceType.ON_DEMAND,
@@ -62,7 +62,9 @@ def a_simulation(
     used = simulated(policy)
     offers = allowed_offers(used, load_catalog().buckets((price_type,)))
     cloud = Cloud(offers, delays or Delays(), Billing(), EPOCH, random.Random(seed), market)
-    return Simulation(workload, cell or CellConfiguration(), cloud, decider or PlanDecider(used), pace or Pace())
+    return Simulation(
+        workload, cell or CellConfiguration(), cloud, decider or PlanDecider(used), durations or PassDurations()
+    )
 
 
 def a_workload(jobs: int = 40, seed: int = 1, *, days: float = 0.25, largest_host: int = 16) -> Workload:

@@ -157,12 +157,12 @@ def test_passes_are_as_far_apart_as_the_settings_that_are_tried_have_them(
     runs: list[Simulation] = []
     monkeypatch.setattr(Stopper, "watch", lambda _, run: runs.append(run))
     document = simulated(capsys, "--compare", f"today,{seldom},static:1")
-    assert [run.pace.polling_delay for run in runs] == [10.0, 120.0, 10.0]
+    assert [run.durations.polling_delay for run in runs] == [10.0, 120.0, 10.0]
     assert "without events the next one comes after 10 or 120 s" in " ".join(document["assumptions"])
     assert not [each for each in document["assumptions"] if "is simulated as" in each]
     monkeypatch.setenv("CP_CAP_AUTOSCALE_POLLING_DELAY", "30")
     document = simulated(capsys)
-    assert runs[-1].pace.polling_delay == 30.0
+    assert runs[-1].durations.polling_delay == 30.0
     assert "the next one comes after 30 s" in " ".join(document["assumptions"])
 
 

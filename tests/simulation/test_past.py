@@ -19,9 +19,9 @@ from autoscaler.simulation.accounting import AccountingOptions
 from autoscaler.simulation.candidates import simulated
 from autoscaler.simulation.cloud import Cloud, Delays, Machine
 from autoscaler.simulation.hosts import Run
-from autoscaler.simulation.past import ENOUGH, PASSES_ENOUGH, Past, pace_of, read_past
+from autoscaler.simulation.past import ENOUGH, PASSES_ENOUGH, Past, durations_of, read_past
 from autoscaler.simulation.planned import PlanDecider
-from autoscaler.simulation.run import Pace, Simulation
+from autoscaler.simulation.run import PassDurations, Simulation
 from autoscaler.store.history import Lifetime
 from autoscaler.store.measures import Histogram, Measures
 from autoscaler.store.store import Store
@@ -242,7 +242,7 @@ def test_jobs_on_persistent_hosts_are_left_out_and_counted(tmp_path: Path) -> No
 
 def test_a_type_has_its_own_boot_time_if_enough_of_it_were_seen(tmp_path: Path) -> None:
     def joined(boot: float) -> float:
-        return 1010.0 + boot + Pace().until_joined(boot)
+        return 1010.0 + boot + PassDurations().until_joined(boot)
 
     slow = [a_life(number, instance_type="m5.4xlarge", joined_at=joined(600.0)) for number in range(ENOUGH)]
     seldom = [a_life(90, instance_type="c5.large", joined_at=joined(300.0))]
@@ -266,9 +266,9 @@ def test_passes_take_as_long_as_the_service_measured_unless_it_made_few() -> Non
             },
         )
 
-    given = Pace(polling_delay=7.0)
-    assert pace_of(measured(PASSES_ENOUGH), given) == Pace(7.0, 10.0 / PASSES_ENOUGH, 0.1, 0.8)
-    assert pace_of(measured(PASSES_ENOUGH - 1), given) == pace_of(Measures(), given) == given
+    given = PassDurations(polling_delay=7.0)
+    assert durations_of(measured(PASSES_ENOUGH), given) == PassDurations(7.0, 10.0 / PASSES_ENOUGH, 0.1, 0.8)
+    assert durations_of(measured(PASSES_ENOUGH - 1), given) == durations_of(Measures(), given) == given
 
 
 def test_a_machine_boots_in_the_time_of_its_type() -> None:

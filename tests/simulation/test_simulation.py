@@ -16,7 +16,7 @@ from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.cloud import Billing, Delays
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.results import document_of
-from autoscaler.simulation.run import Pace, Simulation
+from autoscaler.simulation.run import PassDurations, Simulation
 from autoscaler.simulation.workload import LOCAL, WorkloadJob
 from tests.simulation.playing import a_policy, a_simulation, a_workload, buckets, jobs_of, numbered
 
@@ -89,7 +89,7 @@ def test_equal_arguments_give_equal_results() -> None:
 )
 def test_a_skipped_pass_would_not_have_acted(seed: int, policy: Policy) -> None:
     jobs = a_workload(12, seed, days=0.05)
-    run = a_simulation(jobs, policy, pace=Pace(every_pass=True))
+    run = a_simulation(jobs, policy, durations=PassDurations(every_pass=True))
     run.run(until=7_000.0)
     skipping = a_simulation(jobs, policy)
     skipping.run(until=7_000.0)
@@ -100,7 +100,7 @@ def test_a_skipped_pass_would_not_have_acted(seed: int, policy: Policy) -> None:
 def test_a_job_is_answered_when_qmaster_delivers_its_event_and_the_pass_has_observed() -> None:
     policy = a_policy()
     policy = replace(policy, queues=(replace(policy.queues[0], scale_up_timeout=0.0),))
-    run = a_simulation(jobs_of(1, submitted=10.3), policy, pace=Pace(observing=0.25))
+    run = a_simulation(jobs_of(1, submitted=10.3), policy, durations=PassDurations(observing=0.25))
     ((launched, _, _),) = run.run().launches_at
     assert launched == pytest.approx(11.0 + GATHER + 0.25)
 
@@ -108,7 +108,7 @@ def test_a_job_is_answered_when_qmaster_delivers_its_event_and_the_pass_has_obse
 def test_passes_leave_qmaster_alone_as_the_services_do() -> None:
     jobs = numbered(*(jobs_of(1, submitted=float(second), seconds=30.0) for second in range(600)))
     busy, quick = (
-        a_simulation(jobs, a_policy(scale_up_batch=10), pace=Pace(observing=seconds, asking=1.0))
+        a_simulation(jobs, a_policy(scale_up_batch=10), durations=PassDurations(observing=seconds, asking=1.0))
         for seconds in (2.0, 0.02)
     )
     for run in (busy, quick):
@@ -132,7 +132,7 @@ def test_an_action_in_a_skippable_pass_is_noticed() -> None:
                 run.acted()
             return due
 
-    run = a_simulation(a_workload(), policy, pace=Pace(every_pass=True), decider=Restless(policy))
+    run = a_simulation(a_workload(), policy, durations=PassDurations(every_pass=True), decider=Restless(policy))
     run.run(until=3_000.0)
     assert run.needless_acts > 0
 

@@ -45,7 +45,7 @@ def _of_array(array: NodeArrayPolicy, facts: Facts) -> Iterator[Prospect]:
     usable = {bucket.key for option in options for bucket in option.buckets}
     refusals = {verdict.bucket: verdict.reason for verdict in refused}
     for_all = facts.blocked or context.stopped_by(array) or context.throttled
-    pace = [room for room in (context.room_in_hour(array), context.room_in_window()) if room is not None]
+    in_a_time = [room for room in (context.room_in_hour(array), context.room_in_window()) if room is not None]
     for bucket in context.buckets:
         if not array.takes(bucket.key):
             continue
@@ -55,11 +55,11 @@ def _of_array(array: NodeArrayPolicy, facts: Facts) -> Iterator[Prospect]:
         elif for_all is not None:
             yield Prospect(array.name, bucket, 0, for_all)
         else:
-            yield _allowed(array, bucket, usage, pace)
+            yield _allowed(array, bucket, usage, in_a_time)
 
 
-def _allowed(array: NodeArrayPolicy, bucket: Bucket, usage: Usage, pace: Sequence[Room]) -> Prospect:
-    rooms = [room_for(bucket, array.limits, usage), *pace]
+def _allowed(array: NodeArrayPolicy, bucket: Bucket, usage: Usage, in_a_time: Sequence[Room]) -> Prospect:
+    rooms = [room_for(bucket, array.limits, usage), *in_a_time]
     room = min(rooms, key=lambda each: each.count)
     if room.count <= 0:
         return Prospect(array.name, bucket, 0, room.cap)

@@ -24,7 +24,7 @@ def domain_of(bucket: BucketKey) -> str:
 
 
 def spot_seen(machines: Iterable[WorkerState], memory: Memory, now: float) -> Mapping[str, tuple[float, float]]:
-    """With the spot machines that this observation shows ended for the first time."""
+    """`Memory.spot`, with the spot machines that this observation shows ended for the first time."""
     found: dict[str, tuple[float, float]] | None = None
     for each in machines:
         if each.worker.price_type is not PriceType.SPOT or not each.note.gone or each.before is None:

@@ -401,8 +401,8 @@ def _launch(
         reason = reason.then(first.reason)
     if first.cap is not None:
         reason = reason.then(first.cap)
-    pace = [room for room in (batch, hourly, launch_context.room_in_window(owner)) if room is not None]
-    tightest = min(pace, key=lambda room: room.count, default=None)
+    rooms = [room for room in (batch, hourly, launch_context.room_in_window(owner)) if room is not None]
+    tightest = min(rooms, key=lambda room: room.count, default=None)
     if tightest is not None and tightest.count <= 0:
         return replace(growth, note=tightest.cap)
     if tightest is not None and tightest.count < first.count:
