@@ -74,7 +74,7 @@ def test_with_no_set_left_the_order_has_failed(bench: Bench) -> None:
     assert (outcome.result, orders(bench)) == (Result.FAILED, [("m5.2xlarge", OrderState.FAILED, 1)])
 
 
-def test_an_offer_without_an_answer_keeps_the_order_open_and_is_repeated(bench: Bench) -> None:
+def lose_second_answer(bench: Bench) -> None:
     answers = iter((None, "lost"))
     launch = bench.provider.launch
 
@@ -83,6 +83,10 @@ def test_an_offer_without_an_answer_keeps_the_order_open_and_is_repeated(bench: 
         return launch(order)  # type: ignore[arg-type]
 
     bench.provider.launch = losing  # type: ignore[assignment, method-assign]
+
+
+def test_an_offer_without_an_answer_keeps_the_order_open_and_is_repeated(bench: Bench) -> None:
+    lose_second_answer(bench)
     bench.act(LAUNCH)
     between = orders(bench)
     bench.resume(6.0)
@@ -91,6 +95,13 @@ def test_an_offer_without_an_answer_keeps_the_order_open_and_is_repeated(bench: 
         ["m5.large", "m5.large", "m5.xlarge"],
         ("m5.xlarge", OrderState.ACCEPTED, 1),
     )
+
+
+def test_a_refused_offer_is_not_coming_while_the_rest_of_its_set_is_requested(bench: Bench) -> None:
+    bench.cloud.faults.out_of_capacity.add("m5.large")
+    lose_second_answer(bench)
+    bench.act(LAUNCH)
+    assert orders(bench) == [("m5.xlarge", OrderState.SENT, 1)]
 
 
 def test_a_set_whose_process_died_is_completed_by_the_next_process(bench: Bench) -> None:

@@ -22,6 +22,7 @@ from autoscaler.core.model.cluster import (
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
+from autoscaler.core.policy import NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.report.wording import text
 from tests.core.building import (
     COMPLEXES,
@@ -395,3 +396,14 @@ def test_a_pes_slots_used_by_running_jobs_are_not_available() -> None:
     seen = a_snapshot(a_job(slots=2, pe="mpi"), a_job(2, slots=3, pe="mpi"), host)
     made = plan(replace(seen, cluster=replace(seen.cluster, pes=small)))
     assert (reason_code(made, 1), reason_code(made, 2)) == (Code.FITS, Code.BEYOND_QUOTA)
+
+
+def test_jobs_beyond_the_quotas_of_all_their_queues_are_told_the_one_with_most_room() -> None:
+    quotas = a_quota(QuotaRule({"slots": "1"}, queues=("main.q",)), QuotaRule({"slots": "3"}, queues=("night.q",)))
+    night = replace(MAIN, name="night.q")
+    queues = (QueuePolicy("main.q", "execute"), QueuePolicy("night.q", "night"))
+    arrays = [NodeArrayPolicy(each.node_array, each.name, "@allhosts", "m5.large") for each in queues]
+    policy = Policy(queues, tuple(arrays), "master")
+    made = plan(a_snapshot(jobs(9), quotas, queues={"main.q": MAIN, "night.q": night}, policy=policy))
+    (beyond,) = (category for category in made.job_categories if not category.counted)
+    assert (beyond.count, dict(beyond.reason.facts)["limit"]) == (5, "slots=3")
