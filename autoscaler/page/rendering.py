@@ -18,7 +18,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from autoscaler.plain_text import plain
-from autoscaler.report.wording import count, duration, number
+from autoscaler.report.wording import count, duration, number, workers_of
 
 NAVIGATION = (
     ("./", "Overview"),
@@ -122,6 +122,7 @@ def _environment() -> jinja2.Environment:
         "link_to": _link_to,
     }
     environment.globals["count"] = count
+    environment.globals["workers_of"] = workers_of
     return environment
 
 

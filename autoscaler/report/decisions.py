@@ -17,7 +17,7 @@ from autoscaler.report.document import bucket_part
 from autoscaler.report.events import at_zone, query_number
 from autoscaler.report.owners import of_owner
 from autoscaler.report.passes import without_names
-from autoscaler.report.wording import count, instant_of
+from autoscaler.report.wording import count, instant_of, workers_of
 from autoscaler.store.history import History, PassRecord
 
 MOST, LAST = 200, 50
@@ -27,7 +27,9 @@ MOST_CONSIDERED = 12
 """Offers that are kept of a pass that launches: the chosen ones first. With their reasons some 4 kB a pass, for the 30
 days for which passes are kept.
 """
-_OF_ALL = frozenset({"kind", "node_array", "instance_type", "count", "zone", "price_type", "worker_id", "host", "name"})
+_OF_ALL = frozenset(
+    {"kind", "node_array", "instance_type", "count", "candidates", "zone", "price_type", "worker_id", "host", "name"}
+)
 """Fields of an action that name no job and no owner."""
 
 
@@ -96,7 +98,8 @@ def decision_lines(document: Mapping[str, Any]) -> Iterator[str]:
     for one in document["decisions"]:
         yield f"{instant_of(one['at'])} {one['sentence']}"
         for action in one["actions"]:
-            yield f"  {action['kind']}: {action['reason']['text']} [{action['reason']['code']}]"
+            what = f" {workers}" if (workers := workers_of(action)) else ""
+            yield f"  {action['kind']}{what}: {action['reason']['text']} [{action['reason']['code']}]"
         if one["considered"]:
             yield f"  {count(len(one['considered']), 'offer')} considered:"
         for offer in one["considered"]:

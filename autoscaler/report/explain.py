@@ -128,15 +128,15 @@ def _verdict_of(plan: Plan, host: str) -> dict[str, Any] | None:
 
 
 def _order_part(order: OrderRecord, zone: tzinfo | None) -> dict[str, Any]:
-    candidate = order.candidates[min(order.due, len(order.candidates) - 1)]
+    number = order.attempts[-1].candidate if order.attempts else 0
     ids = [worker for attempt in order.attempts for worker in attempt.ids]
-    if order.attempts:
-        candidate = order.candidates[order.attempts[-1].candidate]
+    candidate = order.candidates[number]
     return {
         "at": at_zone(order.ordered_at, zone),
         "node_array": order.node_array,
         "instance_type": candidate.type.name,
         "count": candidate.count,
+        "besides": [{"instance_type": each.type.name, "count": each.count} for each in candidate.besides],
         "workers": ids,
         "message": order.attempts[-1].message if order.attempts else "",
     }

@@ -15,7 +15,7 @@ from autoscaler.report.requests import cap_lines
 from autoscaler.report.rules import rule_lines
 from autoscaler.report.run_time_estimate import estimate_lines
 from autoscaler.report.waiting_cause import THAT_FIT
-from autoscaler.report.wording import count, duration, instant_of, shown
+from autoscaler.report.wording import count, duration, instant_of, shown, workers_of
 
 _LETTERS = {
     "a": "load alarm",
@@ -98,7 +98,7 @@ def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield from _waiting_lines(row, past=document["state"] == "ended" or row in document["waited"])
     for order in document["launched"]:
         workers = f": {', '.join(order['workers'])}" if order["workers"] else ", and none came"
-        what = f"{order['count']} {order['instance_type']} of {order['node_array']}"
+        what = f"{workers_of(order)} of {order['node_array']}"
         yield f"launched for jobs such as it at {instant_of(order['at'])}: {what}{workers}{_message(order)}"
     for run in document["running"]:
         yield from _run_lines(document["job"], run)
@@ -113,7 +113,7 @@ def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{done['kind']} at {instant_of(done['at'])}: {done['result'] or 'not ended'}{_message(done)}:"
         yield from _reason_lines(done["reason"])
     for launch in document["launches"]:
-        what = f"{launch['count']} {launch['instance_type']} for {launch['node_array']}"
+        what = f"{workers_of(launch)} for {launch['node_array']}"
         yield f"it would get a worker of this launch: {what}:"
         yield from _reason_lines(launch["reason"])
     if document["events"]:

@@ -18,7 +18,7 @@ from autoscaler.core.actions import AskGridEngine, JobAction, Launch, Renumber, 
 from autoscaler.core.model.reasons import Code, Fact, Reason
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.report.reasons.table import REASONS
-from autoscaler.report.wording import NAMED, duration, few, filled, so_far, text
+from autoscaler.report.wording import NAMED, duration, few, filled, so_far, text, whole_set
 
 _UNREAD = frozenset({Code.IGNORED, Code.CANNOT_BE_READ})
 _NOT_READ = _UNREAD | {Code.JOBS_NOT_READ}
@@ -133,7 +133,7 @@ def _actions(plan: Plan, *, times: bool) -> Iterator[str]:
     launches = [action for action in plan.actions if isinstance(action, Launch)]
     several = len({launch.node_array for launch in launches}) > 1
     for launch in launches:
-        first = " and ".join(f"{offer.count} {offer.type.name}" for offer in launch.candidates[0].offers)
+        first = whole_set((offer.count, offer.type.name) for offer in launch.candidates[0].offers)
         whose = f" for {launch.group_id or launch.node_array}" if several or launch.group_id else ""
         asked = f" ({brief(launch.reason)})" if launch.reason.code in (Code.REQUESTED, Code.NODE_REQUESTED) else ""
         yield f"{launch.verb} {first}{whose}{asked}{_limits(launch.reason, times=times)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autoscaler.report.blocks import Block, print_blocks
-from autoscaler.report.wording import count, duration
+from autoscaler.report.wording import count, duration, workers_of
 
 Row = Mapping[str, Any]
 _JOBS_SHOWN = 4
@@ -191,8 +191,7 @@ def _actions(rows: Sequence[Row], currency: str) -> Block:
     cells = []
     for row in rows:
         if row["kind"] == "launch":
-            each = price(row["price_per_hour"], currency)
-            what = f"{row['count']} {row['instance_type']} ({row['node_array']}, {each} an hour each)"
+            what = f"{workers_of(row)} ({row['node_array']}, {_price_of(row['candidates'][0], currency)})"
         elif "jobs" in row:
             more = f" … {len(row['jobs'])} in all" if len(row["jobs"]) > _JOBS_SHOWN else ""
             what = f"jobs {', '.join(row['jobs'][:_JOBS_SHOWN])}{more}"
@@ -202,6 +201,15 @@ def _actions(rows: Sequence[Row], currency: str) -> Block:
             what = row["host"] or row["worker_id"]
         cells.append((row["kind"], what, _why(row["reason"])))
     return Block(columns=("action", "what", "why"), rows=cells)
+
+
+def _price_of(first: Row, currency: str) -> str:
+    """An hour: of one worker, or of a set of several offers all together."""
+    if not first["besides"]:
+        return f"{price(first['price_per_hour'], currency)} an hour each"
+    each = [(offer["count"], offer["price_per_hour"]) for offer in (first, *first["besides"])]
+    known = None if any(one is None for _, one in each) else sum(number * one for number, one in each)
+    return f"{price(known, currency)} an hour in all"
 
 
 def _there(rows: Sequence[Row]) -> tuple[list[Row], int]:

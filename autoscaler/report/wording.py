@@ -7,9 +7,10 @@ brackets is left out if one of its facts is missing or unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import Any
 
 from autoscaler.core.model.reasons import Fact, Reason
 from autoscaler.core.policy import PROFILE_OF
@@ -114,6 +115,20 @@ def instant_of(text: str) -> str:
 def count(number: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def whole_set(offers: Iterable[tuple[int, str]]) -> str:
+    """`2 m5.large, 1 c5.xlarge and 1 r5.large`: all workers of a set, by count and instance type."""
+    *others, last = (f"{number} {type_}" for number, type_ in offers)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def workers_of(part: Mapping[str, Any]) -> str:
+    """The same of a launch (its first set), a set or an order in a document; '' of anything else."""
+    first = (part.get("candidates") or (part,))[0]
+    if "instance_type" not in first or "count" not in first:
+        return ""
+    return whole_set((each["count"], each["instance_type"]) for each in (first, *first.get("besides", ())))
 
 
 def duration(seconds: float) -> str:

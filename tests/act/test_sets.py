@@ -16,11 +16,18 @@ from autoscaler.core.model.fleet import Fleet, OrderState
 from autoscaler.core.model.memory import Event, Memory
 from autoscaler.core.requests.orders import named, outstanding, whole
 from autoscaler.core.snapshot import Plan
-from autoscaler.report.document import action_part
+from autoscaler.report.decisions import decision_lines, find_decisions
+from autoscaler.report.document import action_part, document
+from autoscaler.report.explain import Past, explain_past
+from autoscaler.report.explain_lines import job_lines
 from autoscaler.report.sentence import sentence
+from autoscaler.report.tables import print_plan
+from autoscaler.report.wording import workers_of
+from autoscaler.store.history import Explanation
 from autoscaler.store.journal import Result
 from tests.act.test_launch import BUCKETS, GRACE, REASON, Bench
-from tests.report.plans import plan
+from tests.core.building import a_snapshot
+from tests.report.plans import plan, waiting
 from tests.simulated.autoscaler import POLICY
 
 MIX = LaunchSet((BUCKETS["m5.large"],), 2, (Offer((BUCKETS["m5.xlarge"],), 1),))
@@ -174,3 +181,39 @@ def test_json_has_the_keys_of_the_first_offer_and_the_others_besides() -> None:
 
 def test_the_sentence_names_all_of_the_first_set() -> None:
     assert "launching 2 m5.large and 1 m5.xlarge" in sentence(plan(LAUNCH))
+
+
+ALL_OF_IT = "2 m5.large and 1 m5.xlarge"
+
+
+def test_explain_names_all_of_the_set_of_a_launch_to_come_and_of_one_that_was_made(bench: Bench) -> None:
+    bench.act(LAUNCH)
+    past = Past(Explanation(bench.now, waiting()), bench.store.journal.orders(0))
+    explained = explain_past(12, past, ())
+    assert explained is not None
+    explained["launches"] = [action_part(LAUNCH)]
+    lines = "\n".join(job_lines(explained))
+    assert f"{ALL_OF_IT} of execute: " in lines
+    assert f"launch: {ALL_OF_IT} for execute" in lines
+
+
+def test_an_order_that_waits_for_the_second_offer_of_its_set_is_explained_by_that_set(bench: Bench) -> None:
+    bench.act(LAUNCH)
+    bench.store.database.execute("DELETE FROM attempts WHERE offer = 1")
+    past = Past(Explanation(bench.now, waiting()), bench.store.journal.orders(0))
+    explained = explain_past(12, past, ())
+    assert explained is not None
+    assert workers_of(explained["launched"][0]) == ALL_OF_IT
+
+
+def test_plan_shows_all_of_the_set_and_its_price_in_all(capsys: pytest.CaptureFixture[str]) -> None:
+    print_plan(document(a_snapshot(), plan(LAUNCH), {}))
+    price = sum((offer.price_per_hour or 0.0) * offer.count for offer in MIX.offers)
+    assert f"{ALL_OF_IT} (execute, {price:.3f} USD an hour in all)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("owner", (None, "ann"))
+def test_decisions_name_all_of_the_set_also_to_one_owner(bench: Bench, owner: str | None) -> None:
+    bench.store.history.add_pass(1, bench.now, "pass 1", {"actions": [action_part(LAUNCH)]})
+    found = find_decisions(bench.store.history, {}, bench.now, owner)
+    assert any(line.startswith(f"  launch {ALL_OF_IT}: ") for line in decision_lines(found))
