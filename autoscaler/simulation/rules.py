@@ -13,12 +13,12 @@ from typing import ClassVar
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, MachineState
 from autoscaler.simulation.cloud import Machine
 from autoscaler.simulation.hosts import Run, SimulatedHost
-from autoscaler.simulation.run import Simulation
+from autoscaler.simulation.run import FINEST, Simulation
 from autoscaler.simulation.scheduler import PendingCategory
 from autoscaler.simulation.workload import SPREAD
 
 BATCH = 10.0
-"""Seconds between two decisions of a rule."""
+"""Seconds until a rule decides again after it did something, as it may not be done yet."""
 TRIED_AGAIN = 180.0
 """Seconds for which an offer that could not be had is left out by rules that try others."""
 
@@ -100,12 +100,16 @@ class Rule:
     """Whether a task is unsatisfiable, by what there is in the decision in hand."""
     _limited: bool = False
     """Whether its last launch wanted more than `max_workers`."""
+    _acted: bool = False
+    """Whether the decision in hand ordered machines, or put one in or out of service."""
 
     def decide(self, run: Simulation) -> float | None:
+        """It decides again when something has changed, soon after it acted, and when time alone changes something."""
         self._all = self._all or self.offers
         offers = [run.cloud.now_of(offer) for offer in self._all]
         self.offers = [offer for offer in offers if self._short_until.get(offer.key, 0.0) <= run.now]
         self._never.clear()
+        self._acted = False
         self._forget_lost(run)
         if not self._join(run) and self.offers:  # else the scheduler has not seen the new room yet
             self._limited = False
@@ -113,8 +117,14 @@ class Rule:
         run.measures.limits(frozenset(("max_workers",) if self._limited else ()), run.now)
         due = self.leave(run)
         if run.engine.anything_waits:
-            due = min(due or float("inf"), run.now + BATCH)
+            due = min((at for at in (due, *self._dues(run)) if at is not None), default=None)
         return due
+
+    def _dues(self, run: Simulation) -> Iterator[float]:
+        """When a decision for what waits may be another one, though nothing else happens."""
+        if self._acted:
+            yield run.now + BATCH
+        yield from (until for until in self._short_until.values() if until > run.now)
 
     def ended(self, run: Run) -> None:
         """Rules learn nothing."""
@@ -132,12 +142,18 @@ class Rule:
                 self._idle_since.pop(machine.worker.id, None)
                 continue
             since = self._idle_since.setdefault(machine.worker.id, run.now)
-            if run.now - since >= self.idle_timeout and not self._is_awaited(run, machine):
-                run.remove(host.name)
-                run.terminate(machine)
-            else:
+            if run.now - since < self.idle_timeout:
                 due = min(due, max(since + self.idle_timeout, run.now + BATCH))
+            elif not self._is_awaited(run, machine):
+                self.give_back(run, machine)
+            else:
+                run.decide_when_none_waits()
         return None if due == float("inf") else due
+
+    def give_back(self, run: Simulation, machine: Machine) -> None:
+        run.remove(machine.worker.name or "")
+        run.terminate(machine)
+        self._acted = True
 
     def _is_awaited(self, run: Simulation, machine: Machine) -> bool:
         """Whether a task may be waiting for a worker like it. Other idle ones only take up room below the limit of
@@ -169,7 +185,7 @@ class Rule:
                 run.enrolled(name)
             elif host.heard and host.disabled:
                 run.enable(name)
-                enabled = True
+                enabled = self._acted = True
         return enabled
 
     @staticmethod
@@ -191,7 +207,10 @@ class Rule:
         made = run.cloud.launch(offer, wanted, "execute", run.now)
         if len(made) < wanted and self.tries_others:
             self._short_until[offer.key] = run.now + TRIED_AGAIN
-        run.order(made)
+            self._acted = True  # it tries others
+        if made:
+            self._acted = True
+            run.order(made)
 
     @staticmethod
     def room(run: Simulation) -> Room:
@@ -309,10 +328,9 @@ class Static(Rule):
 
     def leave(self, run: Simulation) -> float | None:
         if not run.over:
-            return None if len(self.rented(run)) >= self.count else run.now + BATCH
+            return None
         for machine in self.rented(run):
-            run.remove(machine.worker.name or "")
-            run.terminate(machine)
+            self.give_back(run, machine)
         return None
 
 
@@ -384,10 +402,10 @@ class CloudPipeline(Rule):
     scale_up_timeout: float = 30.0
     scale_down_timeout: float = 30.0
     _waited_at: float = 0.0
+    _waited: bool = False
+    """Whether any job waited at the last decision."""
 
     def launch(self, run: Simulation) -> None:
-        if run.engine.anything_waits:
-            self._waited_at = run.now
         booting = any(
             machine.worker.name not in run.engine.hosts or run.engine.hosts[machine.worker.name].disabled
             for machine in self.rented(run)
@@ -406,7 +424,17 @@ class CloudPipeline(Rule):
             holding = (each for each in offers if each.type.vcpus >= slots and each.type.memory >= memory)
             self.order(run, next(holding, offers[-1]), 1)
 
+    def _dues(self, run: Simulation) -> Iterator[float]:
+        yield from super()._dues(run)
+        oldest = run.engine.oldest_submission()
+        if oldest is not None and oldest + self.scale_up_timeout >= run.now:
+            yield oldest + self.scale_up_timeout + FINEST
+
     def leave(self, run: Simulation) -> float | None:
+        waits = run.engine.anything_waits
+        if waits or self._waited:
+            self._waited_at = run.now
+        self._waited = waits
         idle = [
             machine
             for machine in self.rented(run)
@@ -414,11 +442,12 @@ class CloudPipeline(Rule):
             and host.takes_jobs
             and not host.runs
         ]
-        if not idle:
+        if waits:
+            run.decide_when_none_waits()
+        if not idle or waits:
             return None
         quiet = self._waited_at + self.scale_down_timeout
-        if run.engine.anything_waits or run.now < quiet:
-            return max(quiet, run.now + BATCH)
-        run.remove(idle[0].worker.name or "")
-        run.terminate(idle[0])
+        if run.now < quiet:
+            return quiet
+        self.give_back(run, idle[0])
         return run.now + BATCH if len(idle) > 1 else None

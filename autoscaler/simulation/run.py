@@ -153,6 +153,8 @@ class Simulation:
         """Whether jobs came, started or ended, on which a decision depends while any task waits."""
         self._order_changed = False
         """Whether jobs started or ended since the last decision of a decider that orders hosts by them."""
+        self._until_none_waits = False
+        """Whether a decision is due as soon as no task waits any more."""
         self._decided_at = float("-inf")
         self.arriving: Sequence[WorkerVerdict] = ()
         """The workers on their way of the last decision, which the service looks at more often."""
@@ -436,7 +438,7 @@ class Simulation:
             return  # an earlier or later one is made instead
         self._next_pass = None
         needed = self._needed or (self._due is not None and self.now + FINEST >= self._due)
-        needed = needed or (self._jobs_changed and self.engine.anything_waits)
+        needed = needed or (self._jobs_changed and (self.engine.anything_waits or self._until_none_waits))
         needed = needed or (self._order_changed and self.now + FINEST >= self._decided_at + EDITS_APART)
         self._acted = self._changed = self._needed = self._jobs_changed = self._continues = False
         if needed or self.durations.every_pass:
@@ -448,7 +450,7 @@ class Simulation:
 
     def _decide(self) -> None:
         began = time.process_time()
-        self._decided_at, self._order_changed = self.now, False
+        self._decided_at, self._order_changed, self._until_none_waits = self.now, False, False
         self._due = self.decider.decide(self)
         self.pass_cpu += time.process_time() - began
         self.passes += 1
@@ -478,6 +480,10 @@ class Simulation:
         at_least = min(took, self.durations.polling_delay)
         self._wait = self._timing.wait(ended, pause, at_least=at_least, alone=alone)
         self._wait_on()
+
+    def decide_when_none_waits(self) -> None:
+        """The decision in hand holds while any task waits: the next one is due, at the latest, when none does."""
+        self._until_none_waits = True
 
     def plan(self, effect: Callable[[], None]) -> None:
         """One action of the pass in hand: it takes effect when those before it are done."""

@@ -224,3 +224,14 @@ def test_a_wrong_file_says_which_entry_and_what_may_stand_there(tmp_path: Path, 
     with pytest.raises(WorkloadError) as raised:
         market_of(tmp_path, text)
     assert says in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ("static:2", "cloud-pipeline"))
+def test_a_rule_orders_again_when_a_shortage_ends_and_not_all_the_time_before(name: str) -> None:
+    shortage = Market(limits=(Limit(FailureKind.CAPACITY, ends=86_400.0, machines=0),))
+    rule = rule_of(name, allowed_offers(a_policy(), buckets()), 20, "m5.large", hybrid=False)
+    run = a_simulation(jobs_of(2, slots=2, pe=LOCAL), a_policy(), decider=rule, market=shortage)
+    measures = run.run()
+    assert run.over
+    assert measures.launches_at[0][0] == pytest.approx(86_400.0, abs=20.0)
+    assert run.cloud.shortfalls <= 10

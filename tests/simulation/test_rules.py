@@ -151,6 +151,28 @@ def test_a_task_that_all_workers_together_never_hold_launches_nothing_and_is_cou
     assert sum(measures.launched.values()) <= (2 if left_out else 32)
 
 
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(("slots", "quota"), ((61, None), (8, 8)), ids=("never held", "kept waiting by a quota"))
+def test_while_a_task_waits_and_nothing_changes_no_rule_decides(name: str, slots: int, quota: int | None) -> None:
+    month = 30 * 86_400.0
+    first = jobs_of(1, slots=8, pe=SPREAD, seconds=month - 3_600.0) if quota else []
+    jobs = numbered(first, jobs_of(1, submitted=60.0, slots=slots, pe=SPREAD), jobs_of(1, submitted=month))
+    run, measures = under(name, jobs, a_policy(), 30, user_slots=quota)
+    assert run.engine.waiting == (0 if quota else 1)
+    assert measures.last_end >= month
+    assert run.passes < 200  # one every ten seconds would be 260,000
+
+
+def test_a_worker_of_cloud_pipelines_rule_leaves_once_no_job_has_waited_for_the_timeout() -> None:
+    two = {"slots": 2, "pe": LOCAL}
+    anns = jobs_of(2, owner="ann", seconds=600.0, **two)  # the second one waits for the first one's quota
+    run, measures = under("cloud-pipeline", numbered(anns, jobs_of(1, seconds=120.0, **two)), a_policy(), user_slots=2)
+    second_starts = max(measures.waits)
+    first_leaves = min(at for at, _ in measures.removals_at)
+    assert run.over
+    assert 30.0 <= first_leaves - second_starts <= 35.0
+
+
 @pytest.mark.parametrize("name", ("static", "static:x", "static:2:nosuch.type", "static:1:m5.large:x", "bogus"))
 def test_an_unknown_rule_is_an_error_that_says_what_there_is(name: str) -> None:
     with pytest.raises(WorkloadError, match=r"static:N|these are allowed"):
