@@ -113,3 +113,26 @@ def test_once_written_the_order_stays() -> None:
 def test_what_is_known_of_a_worker_that_has_left_is_forgotten() -> None:
     made = plan(cell({"w1": 300.0}, order=HostOrder(NOW, {"i-w1": 1, "i-gone": 2}, {"i-gone": 1})))
     assert made.memory.host_orders["main.q"] == HostOrder(NOW, {"i-w1": 1}, {})
+
+
+def with_gpu(snapshot: Snapshot, *names: str) -> Snapshot:
+    """The same with GPUs on these workers."""
+    policy = snapshot.policy
+    arrays = tuple(replace(array, gpu_complex="gpus") for array in policy.node_arrays)
+    fleet, kind = snapshot.fleet, replace(XLARGE, name="g4dn.xlarge", family="g4dn", gpus=1)
+    workers = tuple(replace(each, type=kind) if each.name in names else each for each in fleet.workers)
+    return replace(snapshot, policy=replace(policy, node_arrays=arrays), fleet=replace(fleet, workers=workers))
+
+
+def test_a_worker_with_gpus_comes_last_whenever_its_work_ends() -> None:
+    made = plan(with_gpu(cell({"w1": 90_000.0, "w2": 300.0, "w3": None, "w4": 7_200.0}), "w1"))
+    assert changes(made) == [{"w1": 4, "w4": 1}]
+
+
+def test_workers_with_gpus_exchange_numbers_among_themselves_alone() -> None:
+    made = plan(with_gpu(cell({"w1": 300.0, "w2": 300.0, "w3": 7_200.0}), "w2", "w3"))
+    assert changes(made) == [{"w2": 3, "w3": 2}]
+
+
+def test_where_all_have_gpus_ends_alone_decide() -> None:
+    assert changes(plan(with_gpu(cell({"w1": 300.0, "w2": 7_200.0}), "w1", "w2"))) == [{"w1": 2, "w2": 1}]

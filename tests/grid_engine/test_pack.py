@@ -121,6 +121,58 @@ def test_workers_exchange_numbers_so_that_jobs_go_where_work_is_estimated_to_end
     assert seq_no(empty_cell) == "0,[master=9]"
 
 
+CATALOG = """
+cloud = "aws"
+region = "eu-central-1"
+currency = "USD"
+as_of = 2026-01-01
+
+[types]
+"m5.large" = { vcpus = 2, memory_gib = 8, on_demand = 0.1 }
+"m5.xlarge" = { vcpus = 2, memory_gib = 8, gpus = 2, on_demand = 0.5 }
+"""
+
+
+def test_jobs_without_gpus_leave_the_worker_with_gpus_to_those_that_need_it(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    complexes, catalog = empty_cell.home / "complexes", empty_cell.home / "catalog.toml"
+    complexes.write_text(empty_cell.out("qconf", "-sc") + "gpus gpus INT <= YES YES 0 0\n")
+    empty_cell.out("qconf", "-Mc", str(complexes))
+    catalog.write_text(CATALOG)
+    empty_cell.add_host(ExecHost("master", slots=0))
+    settings = {
+        **PACKED,
+        "CP_CAP_AUTOSCALE_HYBRID": "true",
+        "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large",
+        "CP_CAP_AUTOSCALE_LOCAL_CATALOG": str(catalog),
+        "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600",
+    }
+    autoscaling = Autoscaling(empty_cell, settings)
+    show_on_failure["autoscaler"] = autoscaling.log_text
+    autoscaling.command("init", "--yes", "--apply", "scheduler")
+    gate = Gate(empty_cell)
+
+    def started(*requests: str) -> str:
+        job = gate.submit(*requests)
+        until(lambda: autoscaling.running_on(job), 60, "a job did not start")
+        (host,) = autoscaling.running_on(job)
+        return host
+
+    with autoscaling.running():
+        with_gpus = started("-l", "gpus=1")
+        beside = gate.submit()
+        until(lambda: autoscaling.running_on(beside), 30, "the job beside it did not start")
+        without = started()
+        assert without != with_gpus, "it had no free slot"
+        empty_cell.out("qdel", beside)
+        until(lambda: not autoscaling.running_on(beside), 30, "the job beside it did not end")
+        assert started() == without
+        assert started("-l", "gpus=1") == with_gpus
+        assert len(autoscaling.lifetimes()) == 2
+        gate.open()
+
+
 def test_a_host_that_grid_engine_refuses_to_remove_gets_its_number_back(cell: Cell, until: Until) -> None:
     administrator = Administrator(cell.runner)
     busy = cell.out("qconf", "-sel").split()[0]

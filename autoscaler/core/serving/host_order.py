@@ -2,7 +2,7 @@
 
 Jobs go first where work ends latest, so workers that could leave soon get nothing new. The workers of a queue exchange
 the sequence numbers that they got as they joined: no other number is used, and no other host's is written. A number
-that is not the one last written is a person's, and its worker is left out.
+that is not the one last written is a person's, and its worker is left out. Workers with what is scarce come last.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from autoscaler.core.actions import Enrol, Numbered, Renumber
 from autoscaler.core.facts.facts import Facts
+from autoscaler.core.joining.scarce import kind_of_worker, scarce_kinds
 from autoscaler.core.model.cluster import ExecutionHost, Queue
 from autoscaler.core.model.memory import HostOrder
 from autoscaler.core.model.reasons import Code, because
@@ -95,18 +96,32 @@ def _wanted(facts: Facts, steps: Sequence[WorkerStep], numbers: Mapping[str, int
     """By worker id, the numbers that change; empty: the order does not matter, or is right."""
     workers = {step.worker.worker.id: step.worker for step in steps if step.worker.worker.id in numbers}
     ends = {key: _end(facts, worker.host) for key, worker in workers.items() if worker.host is not None}
+    last = _with_scarce(facts, [workers[key] for key in ends])
     current = sorted(ends, key=lambda key: (numbers[key], key))
-    if not _matters(facts, [(key, ends[key]) for key in current if _has_free(workers[key].host)]):
+    if not _matters(facts, [(key in last, ends[key]) for key in current if _has_free(workers[key].host)]):
         return {}
-    wanted = sorted(current, key=lambda key: (-ends[key], numbers[key], key))
+    wanted = sorted(current, key=lambda key: (key in last, -ends[key], numbers[key], key))
     given = sorted(numbers[key] for key in current)
     return {key: number for key, number in zip(wanted, given, strict=True) if numbers[key] != number}
 
 
-def _matters(facts: Facts, ordered: Sequence[tuple[str, float]]) -> bool:
-    """Whether a worker with free slots comes before one whose work ends clearly later."""
-    least = inf
-    for _, end in ordered:
+def _with_scarce(facts: Facts, workers: Sequence[WorkerState]) -> frozenset[str]:
+    """Ids of those that have a consumable that others of them lack."""
+    kinds = {kind_of_worker(each.worker): (each.worker.type, each.array) for each in workers if each.array is not None}
+    scarce = scarce_kinds(kinds, facts.snapshot.cluster.complexes)
+    return frozenset(each.worker.id for each in workers if kind_of_worker(each.worker) in scarce)
+
+
+def _matters(facts: Facts, ordered: Sequence[tuple[bool, float]]) -> bool:
+    """Whether a worker with free slots comes before one whose work ends clearly later, or one with what is scarce
+    before one without. `ordered`: of each, whether it has what is scarce, and its end.
+    """
+    least, before = inf, False
+    for last, end in ordered:
+        if before and not last:
+            return True
+        if last and not before:
+            least, before = inf, True
         if end > least + max(MATTERS, 0.1 * (least - facts.snapshot.now)):
             return True
         least = min(least, end)
