@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.garbage import EVERY, FreedMemory, share_one_arena
+from autoscaler.garbage import EVERY, LEFT, FreedMemory, collect_after_pass, share_one_arena
 
 
 def printed_by(program: str) -> str:
@@ -87,6 +87,38 @@ def test_memory_is_returned_at_most_once_an_interval(monkeypatch: pytest.MonkeyP
     for now in (5.0, 6.0, EVERY, EVERY + 5.0, EVERY + 6.0):
         freed.give_back(now)
     assert trimmed == [0, 0]
+
+
+def test_what_callers_left_is_dropped_after_a_pass() -> None:
+    program = """
+import gc
+from autoscaler.garbage import LEFT, collect_after_pass, collect_rarely
+
+class Connection:
+    def __init__(self):
+        self.itself = self
+
+def kept():
+    return sum(type(each) is Connection for each in gc.get_objects())
+
+collect_rarely()
+gc.collect()
+for _ in range(LEFT):
+    Connection()
+before = kept()
+collect_after_pass()
+print(before, kept())
+"""
+    assert printed_by(program) == f"{LEFT} 0"
+
+
+def test_after_a_pass_that_left_little_nothing_is_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr("gc.collect", looked.append)
+    for left in (LEFT - 1, LEFT):
+        monkeypatch.setattr("gc.get_count", lambda left=left: (left, 0, 0))
+        collect_after_pass()
+    assert looked == [0]
 
 
 def test_a_c_library_without_malloc_trim_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ from autoscaler.engine.pass_listener import Pass, PassListener
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import GridEngineNotObservable, ProviderNotObservable, SettingsError, StateNotKept
+from autoscaler.garbage import LEFT
 from autoscaler.providers.fake import FakeProvider, FakeSettings
 from autoscaler.store.database import Database, Role
 from autoscaler.store.journal import Outcome, Result
@@ -90,6 +91,14 @@ def test_memory_passes_from_pass_to_pass(one_host: World) -> None:
     loop = looping(one_host, until=3)
     loop.run()
     assert loop.store.memory.load().passes == 2  # the third was stopped by a signal before it acted
+
+
+def test_after_each_pass_it_drops_what_callers_left(one_host: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr("gc.get_count", lambda: (LEFT, 0, 0))
+    monkeypatch.setattr("gc.collect", looked.append)
+    looping(one_host, until=3).run()
+    assert looked == [0, 0, 0]
 
 
 def test_if_costs_cannot_be_stored_the_observation_is_not_either(one_host: World) -> None:

@@ -18,7 +18,7 @@ from autoscaler.commands._output import echo, json_option, print_json, print_pro
 from autoscaler.commands._service import password_file, token_file
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
-from autoscaler.garbage import return_large_blocks, share_one_arena
+from autoscaler.garbage import collect_after_calls, return_large_blocks, share_one_arena
 from autoscaler.plain_text import plain
 from autoscaler.process import begin_anew
 from autoscaler.report import SCHEMA
@@ -87,6 +87,7 @@ def _serve(invocation: Invocation, *, as_json: bool) -> None:
                 "no loop serves this cell: this server only stores requests, and `sge-autoscaler run` acts on them"
             )
             echo(message, err=True)
+        collect_after_calls()
         server.serve()
 
 

@@ -53,7 +53,7 @@ from autoscaler.errors import (
     StateNotKept,
     StateReplaced,
 )
-from autoscaler.garbage import FreedMemory
+from autoscaler.garbage import FreedMemory, collect_after_pass
 from autoscaler.providers.interface import ForgetsNotices, Operates
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.wording import few, text
@@ -342,6 +342,7 @@ class Loop:
             began = self.stopwatch()
             self.listeners.begins()
             pause = self._guarded_pass()
+            collect_after_pass()
             freed.give_back(self.stopwatch())
             try:
                 if self._released():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -60,7 +59,7 @@ class Reader:
     stopwatch: Callable[[], float] = time.monotonic
     _places: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
     _guard: threading.Lock = field(default_factory=threading.Lock)
-    _kept: OrderedDict[_Key, tuple[float, Reading]] = field(default_factory=OrderedDict)
+    _kept: dict[_Key, tuple[float, Reading]] = field(default_factory=dict)
     _same_for_all: set[str] = field(default_factory=set)
     """Questions whose last answer was the same for every asker."""
     _under_way: dict[_Key, threading.Event] = field(default_factory=dict)
@@ -113,10 +112,12 @@ class Reader:
         reading = _read(reply.status, body)
         with self._guard:
             (self._same_for_all.add if reading.for_all else self._same_for_all.discard)(question)
+            now = self.stopwatch()
+            self._kept = {key: kept for key, kept in self._kept.items() if now - kept[0] < FRESH}
             if len(body) <= LARGEST_KEPT:
-                self._kept[of_all if reading.for_all else own] = self.stopwatch(), reading
-                while len(self._kept) > MOST_KEPT:
-                    self._kept.popitem(last=False)
+                self._kept[of_all if reading.for_all else own] = now, reading
+                if len(self._kept) > MOST_KEPT:
+                    del self._kept[next(iter(self._kept))]
         return reading
 
 

@@ -57,6 +57,17 @@ def test_an_answer_is_used_again_for_the_same_user_query_and_state_only() -> Non
     assert len(answering.asked) == 5
 
 
+def test_an_answer_that_is_too_old_to_be_used_again_is_dropped() -> None:
+    now = [0.0]
+    reader = Reader(Answering(), lambda: now[0])
+    for number in range(20):
+        reader.read("jobs", asker(f"u{number}"), mark="m1")
+    assert len(reader._kept) == 20
+    now[0] += FRESH
+    reader.read("jobs", asker("u0"), mark="m2")
+    assert len(reader._kept) == 1
+
+
 def test_an_answer_that_is_the_same_for_all_is_asked_for_once_by_many() -> None:
     answering = Answering(held=threading.Event(), reply=Reply(200, (BODY.replace(b"{", b'{"for_all": true, ', 1),)))
     reader = Reader(answering, lambda: 0.0)

@@ -16,6 +16,8 @@ import pytest
 import requests
 
 from autoscaler.api.passwords import Passwords, set_password
+from autoscaler.commands.serve import without_credentials
+from autoscaler.garbage import OF_CALLS
 from autoscaler.store.store import Store
 from tests.cell_files import cell_files
 from tests.samples import sample, thorough
@@ -334,3 +336,21 @@ def test_in_a_container_of_cloud_pipeline_it_reads_the_queues_as_run_does(enviro
         shown = Path(f"/proc/{process.pid}/environ").read_text()
         answered = client.get("status").status_code
     assert (answered, "s3cret" in shown) == (200, False)
+
+
+COLLECTING = """
+import gc
+from autoscaler.api.server import Server
+from autoscaler.commands.main import main
+Server.serve = lambda self: print("thresholds", gc.get_threshold(), gc.get_freeze_count() > 0)
+raise SystemExit(main(["serve"]))
+"""
+
+
+def test_it_looks_often_for_what_callers_left(environment: dict[str, str]) -> None:
+    argv = (sys.executable, "-c", COLLECTING)
+    # No variable that it would drop: it does not begin anew, then.
+    done = subprocess.run(
+        argv, env=without_credentials(environment), capture_output=True, text=True, cwd=ROOT, timeout=120, check=True
+    )
+    assert f"thresholds {OF_CALLS} True" in done.stdout
