@@ -12,6 +12,7 @@ from autoscaler.core.model.cluster import (
     Access,
     Complex,
     Consumable,
+    ExecutionHost,
     HostJob,
     JobDetail,
     ParallelEnvironment,
@@ -387,6 +388,70 @@ def test_a_job_beyond_a_quota_for_each_host_does_not_count() -> None:
     assert reason_code(plan(a_snapshot(a_job(slots=3), each, instance_type="m5.4xlarge"))) is Code.TOO_MUCH_FOR_QUOTA
     assert reason_code(plan(a_snapshot(a_job(slots=2), each))) is Code.EXPIRED
     assert reason_code(plan(a_snapshot(a_job(slots=3, pe="mpi"), each))) is Code.EXPIRED
+
+
+WORKERS_ONLY = ("!h*",)
+"""A host filter for workers to come."""
+
+
+@pytest.mark.parametrize(
+    ("hosts", "rules", "ordered"),
+    (
+        pytest.param(
+            (a_host("h1"), a_host("h2", used=2)),
+            (QuotaRule({"slots": "0"}, hosts=("h1",)), QuotaRule({"slots": "20"}, hosts=WORKERS_ONLY)),
+            3,
+            id="one host closed by a quota, one full host under none",
+        ),
+        pytest.param(
+            (a_host("h1"), a_host("h2", used=2)),
+            (
+                QuotaRule({"slots": "0"}, hosts=("h1",)),
+                QuotaRule({"slots": "90"}, hosts=("h2",)),
+                QuotaRule({"slots": "20"}, hosts=WORKERS_ONLY),
+            ),
+            3,
+            id="one host closed by a quota, one full host under a wide one",
+        ),
+        pytest.param(
+            (a_host("h1", used=2),),
+            (QuotaRule({"slots": "90"}, hosts=("h1",)), QuotaRule({"slots": "4"}, hosts=WORKERS_ONLY)),
+            2,
+            id="more jobs than the workers' quota has room for, a full host under a wide one",
+        ),
+    ),
+)
+def test_jobs_do_not_wait_for_full_hosts_where_quotas_leave_room_on_workers(
+    hosts: tuple[ExecutionHost, ...], rules: tuple[QuotaRule, ...], ordered: int
+) -> None:
+    assert launched(plan(a_snapshot(jobs(5), *hosts, a_quota(*rules)))) == {"m5.large": ordered}
+
+
+def test_a_full_queue_does_not_take_jobs_from_one_with_free_slots_where_a_third_has_used_its_quota() -> None:
+    """Rules by host and by queue in one set: Son of Grid Engine 8.1.9 starts the job on main.q@h2."""
+    full, free = QueueInstance("b.q", "h1", 2, 2, 0, "", ()), QueueInstance("main.q", "h2", 4, 0, 0, "", ())
+    used = QueueInstance("b.q", "h2", 2, 2, 0, "", tuple(HostJob(9000 + n, "", "r", 1, "bob") for n in (1, 2)))
+    rules = (
+        QuotaRule({"slots": "4"}, users=("ann",), hosts=("h1",)),
+        QuotaRule({"slots": "2"}, queues=("*",), each=frozenset({"queues"})),
+    )
+    seen = a_snapshot(
+        a_job(owner="ann"),
+        ExecutionHost("h1", (full,)),
+        ExecutionHost("h2", (used, free)),
+        a_quota(*rules),
+        queues={"main.q": MAIN, "b.q": Queue("b.q", ("h1", "h2"), 1)},
+    )
+    policy = replace(seen.policy, queues=(*seen.policy.queues, QueuePolicy("b.q", "b")))
+    made = plan(replace(seen, policy=policy))
+    assert (reason_code(made), made.actions) == (Code.FITS, ())
+
+
+def test_a_job_takes_of_quotas_only_on_hosts_that_it_names() -> None:
+    rules = (QuotaRule({"slots": "9"}, hosts=("h1",)), QuotaRule({"slots": "1"}, hosts=("h2",)))
+    named = jobs(2, hard={"hostname": "h2"})
+    made = plan(a_snapshot(named, a_host("h1"), a_worker("h2"), a_quota(*rules)))
+    assert [(one.count, one.reason.code) for one in made.job_categories] == [(1, Code.FITS), (1, Code.BEYOND_QUOTA)]
 
 
 def test_a_pes_slots_used_by_running_jobs_are_not_available() -> None:

@@ -32,6 +32,7 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.amounts import written
 from autoscaler.core.placement.hosts import HOSTNAME
 from autoscaler.core.placement.needs import SLOTS
+from autoscaler.core.placement.queue_instances import NEW_HOST
 from autoscaler.core.policy import Policy
 from autoscaler.core.rights.quota_rules import UNKNOWN, QuotaRules, filter_matches, fits, host_matches
 
@@ -72,8 +73,12 @@ class Place:
     taken: Taken = Taken((), None)
     bounded: bool = False
     """Whether quotas bound it there that do not hold everywhere."""
+    where: tuple[tuple[str, HostClass], ...] = ()
+    """Its queues, each with hosts."""
     together: tuple[Place, ...] = ()
     """Set if this stands for all of these places."""
+    withheld: Reason | None = None
+    """Of all of these places, the quota that bounds workers to come."""
 
 
 class SharedLimits:
@@ -88,6 +93,8 @@ class SharedLimits:
         self._by_name = {quota.name: quota for quota in self._rules.sets}
         self._classes = _HostClasses(cluster, policy, self._rules)
         self._spent: dict[_Key, float] = {}
+        self._at_some: dict[tuple[int, ...], tuple[ReadRequest, Sequence[Place]]] = {}
+        """By `id` of the places, which are kept for that."""
         self._used: dict[_Key, float] = dict(self._quota_use()) if self._rules.sets else {}
         if cluster.max_user_jobs is not None:
             self._used |= self._jobs_by_user()
@@ -110,21 +117,22 @@ class SharedLimits:
         shared = tuple(self._shared(ask, served))
         never = more_than_the_cell_has(self._cluster, ask, served)
         found: dict[tuple[_Claim, ...], list[tuple[str, HostClass]]] = {}
-        for queue in sorted({pool.partition("@")[0] for pool in served.demand.pools}) if self._rules.sets else ("",):
-            for hosts in self._classes.of(queue):
-                claims = tuple(self._of_quotas(ask, served, queue, hosts))
-                found.setdefault(claims, []).append((queue, hosts))
+        queues = sorted({pool.partition("@")[0] for pool in served.demand.pools}) if self._rules.sets else ("",)
+        everywhere = [(queue, hosts) for queue in queues for hosts in self._classes.of(queue)]
+        for queue, hosts in [each for each in everywhere if each[1].named_by(served)] or everywhere:
+            claims = tuple(self._of_quotas(ask, served, queue, hosts))
+            found.setdefault(claims, []).append((queue, hosts))
         if len(found) < 2:
             (claims,) = found or ((),)
             return (_place(served, (*shared, *claims), never),)
         of_workers = (claims for claims, where in found.items() if claims and any(hosts.new for _, hosts in where))
         withheld = next((claims[0].reason for claims in of_workers), None)
         places = [
-            _place(restricted, (*shared, *claims), never, of_quotas=claims)
+            _place(restricted, (*shared, *claims), never, of_quotas=claims, where=there)
             for claims, where in found.items()
-            for restricted in self._restricted(served, where, withheld)
+            for restricted, there in self._restricted(served, where, withheld)
         ]
-        return tuple(places) if len(places) < 2 else (Place(served, together=tuple(places)), *places)
+        return tuple(places) if len(places) < 2 else (Place(served, together=tuple(places), withheld=withheld), *places)
 
     def spend(self, places: Sequence[Place], count: int) -> tuple[list[tuple[ReadRequest, int]], Reason | None]:
         """How many of `count` tasks fit within the limits at each place, and which limit keeps the others back."""
@@ -132,26 +140,46 @@ class SharedLimits:
         if not first.together:
             allowed, reason = self._spend(first.taken, count)
             return [(first.request, allowed)], reason
-        bounded = [place for place in first.together if place.bounded]
-        free = [place for place in first.together if not place.bounded]
-        left = {at: self._room(place.taken, count)[0] for at, place in enumerate(bounded)}
         found: list[tuple[ReadRequest, int]] = []
-        # Any place will do for as many as the least of them has room for.
-        anywhere = min(left.values())
-        if count <= anywhere or free:
-            claims = {claim.budget: claim for place in first.together for claim in place.taken.claims}
-            allowed, _ = self._spend(Taken(tuple(claims.values()), None), min(anywhere, count))
-            found.append((first.request, allowed))
+        while some := self._alike(first.together, count):
+            claims = {claim.budget: claim for place in some for claim in place.taken.claims}
+            allowed, _ = self._spend(Taken(tuple(claims.values()), None), count)
+            found.append((self._at_any(first, some), allowed))
             count -= allowed
         reason = None
-        for place in (*free, *(bounded[at] for at in sorted(left, key=lambda at: -left[at]))):
+        room = [self._room(place.taken, count)[0] for place in first.together]
+        for at in sorted(range(len(room)), key=lambda at: (first.together[at].bounded, -room[at])):
             if not count:
                 break
+            place = first.together[at]
             allowed, beyond = self._spend(place.taken, count)
             reason = reason or beyond
             count -= allowed
             found.append((place.request, allowed))
         return found, reason if count else None
+
+    def _alike(self, places: Sequence[Place], count: int) -> list[Place]:
+        """The places any of which will do for the next tasks, as many as the least of them has room for. Empty: place
+        by place, which uses all that is left at each.
+        """
+        left = [(place, room) for place in places if count and (room := self._room(place.taken, count)[0])]
+        bounded = [room for place, room in left if place.bounded]
+        # Tasks that wait for hosts which are there must not keep others from workers to come.
+        differ = len(bounded) < len(left) or len({bool(place.request.launches) for place, _ in left}) > 1
+        return [place for place, _ in left] if len(left) > 1 and bounded and (differ or count <= min(bounded)) else []
+
+    def _at_any(self, first: Place, some: Sequence[Place]) -> ReadRequest:
+        """The request at some of the places that `first` stands for; if one request cannot say that, at those of them
+        that workers are launched for.
+        """
+        if len(some) == len(first.together):
+            return first.request
+        key = tuple(map(id, some))
+        if key not in self._at_some:
+            where = [each for place in some for each in place.where]
+            requests = (request for request, _ in self._restricted(first.request, where, first.withheld))
+            self._at_some[key] = max(requests, key=lambda request: bool(request.launches)), some
+        return self._at_some[key][0]
 
     def _room(self, each: Taken, count: int) -> tuple[int, Reason | None]:
         if each.never is not None:
@@ -249,9 +277,9 @@ class SharedLimits:
 
     def _restricted(
         self, served: ReadRequest, where: Sequence[tuple[str, HostClass]], withheld: Reason | None
-    ) -> Iterator[ReadRequest]:
-        """The request in these queues on these hosts alone; queues with the same hosts together. `withheld`: the quota
-        that bounds workers to come.
+    ) -> Iterator[tuple[ReadRequest, tuple[tuple[str, HostClass], ...]]]:
+        """The request in these queues on these hosts alone, and which these are; queues with the same hosts together.
+        `withheld`: the quota that bounds workers to come.
         """
         by_hosts: dict[tuple[HostClass, ...], list[str]] = {}
         for queue in dict.fromkeys(queue for queue, _ in where):
@@ -267,7 +295,8 @@ class SharedLimits:
                 demand = replace(demand, properties=tuple(sorted((*demand.properties, named), key=_by_name)))
                 launches = launches if any(each.new for each in some) else ()
             why = withheld if served.launches and not launches else served.withheld
-            yield replace(served, demand=demand, launches=launches, withheld=why)
+            there = tuple((queue, hosts) for queue in queues for hosts in some)
+            yield replace(served, demand=demand, launches=launches, withheld=why), there
 
     def _of_global_host(self, requested: Mapping[str, float]) -> Iterator[_Claim]:
         for name, left in self._cluster.global_consumables.items():
@@ -349,6 +378,12 @@ class HostClass:
     new: bool = False
     """Whether workers to come are among them."""
 
+    def named_by(self, served: ReadRequest) -> bool:
+        """Whether one of them has a name that the request allows."""
+        names = [one for one in served.demand.properties if one.name == HOSTNAME and not one.pools]
+        hosts = (*self.hosts, NEW_HOST) if self.new else self.hosts
+        return any(all(satisfies(one.value, one.relop, host) for one in names) for host in hosts)
+
 
 class _HostClasses:
     """The hosts of each queue by the quotas that name hosts."""
@@ -391,9 +426,9 @@ _ANY_HOST = (HostClass(frozenset(), new=True),)
 def _expression(some: Sequence[HostClass], others: Sequence[HostClass]) -> str:
     """Matches these hosts and none of the others."""
     if any(each.new for each in some):
-        names = "|".join(host for each in others for host in each.hosts)
+        names = "|".join(dict.fromkeys(host for each in others for host in each.hosts))
         return f"!({names})" if names else "*"
-    return "|".join(host for each in some for host in each.hosts)
+    return "|".join(dict.fromkeys(host for each in some for host in each.hosts))
 
 
 def _by_name(one: Property) -> tuple[str, str, str]:
@@ -401,10 +436,14 @@ def _by_name(one: Property) -> tuple[str, str, str]:
 
 
 def _place(
-    request: ReadRequest, claims: tuple[_Claim, ...], never: Reason | None, of_quotas: tuple[_Claim, ...] = ()
+    request: ReadRequest,
+    claims: tuple[_Claim, ...],
+    never: Reason | None,
+    of_quotas: tuple[_Claim, ...] = (),
+    where: tuple[tuple[str, HostClass], ...] = (),
 ) -> Place:
     claimed = (claim.never for claim in claims if claim.never is not None)
-    return Place(request, Taken(claims, never or next(claimed, None)), bounded=bool(of_quotas))
+    return Place(request, Taken(claims, never or next(claimed, None)), bounded=bool(of_quotas), where=where)
 
 
 def more_than_the_cell_has(cluster: Cluster, ask: JobRequest, served: ReadRequest) -> Reason | None:
