@@ -15,15 +15,28 @@ CELL = Cluster((), (), {"main.q": MAIN}, PES, COMPLEXES)
 BOUND = replace(CELL, queues={"main.q": replace(MAIN, limits={"h_rt": "0:5:0"})})
 
 
-def running(*limits: str | None, started: float | None = NOW - 100, slots: int = 1, memory: str = "") -> ExecutionHost:
+RENAMED = replace(CELL, complexes={**COMPLEXES, "h_rt": replace(COMPLEXES["h_rt"], shortcut="hr")})
+
+
+def running(
+    *limits: str | None, started: float | None = NOW - 100, slots: int = 1, memory: str = "", gpus: str = ""
+) -> ExecutionHost:
     """A host of 4 slots and 16 GiB with one job for each of these `h_rt`; None: it has none."""
     host = a_host("h1", slots=4, used=len(limits) * slots)
     hard = [(("h_rt", limit),) if limit else () for limit in limits]
-    more = (("h_vmem", memory),) if memory else ()
+    more = tuple((name, value) for name, value in (("h_vmem", memory), ("gpus", gpus)) if value)
     jobs = tuple(HostJob(n, "", "r", slots, started=started, hard=(*one, *more)) for n, one in enumerate(hard))
     left = 4 - len(limits) * slots
     values = {"slots": str(left), "h_vmem": f"{16 - 4 * slots * len(limits)}G"}
     return replace(host, instances=(replace(host.instances[0], jobs=jobs),), consumables=values)
+
+
+def shortly(limit: str) -> ExecutionHost:
+    """The same, where the job gives its limit by the complex's shortcut."""
+    host = running(limit)
+    (instance,) = host.instances
+    (job,) = instance.jobs
+    return replace(host, instances=(replace(instance, jobs=(replace(job, hard=(("hr", limit),)),)),))
 
 
 @pytest.mark.parametrize(
@@ -33,6 +46,10 @@ def running(*limits: str | None, started: float | None = NOW - 100, slots: int =
         pytest.param(running("600", "0:5:0"), CELL, NOW + 500, id="the last of its jobs"),
         pytest.param(running("600", None), CELL, inf, id="a job without a limit may run for ever"),
         pytest.param(running("INFINITY"), CELL, inf, id="and so may one with an endless one"),
+        pytest.param(running("600", gpus="1"), CELL, NOW + 500, id="what else it requests is no limit"),
+        pytest.param(running("600"), RENAMED, NOW + 500, id="the limit by its name"),
+        pytest.param(shortly("600"), RENAMED, NOW + 500, id="the limit by its shortcut"),
+        pytest.param(running("600"), replace(CELL, complexes={}), NOW + 500, id="the list of complexes is unknown"),
         pytest.param(running("600", started=None), CELL, inf, id="its start is unknown"),
         pytest.param(running(None), BOUND, NOW + 200, id="its queue's limit binds it"),
         pytest.param(running("600"), BOUND, NOW + 200, id="the tighter one holds"),

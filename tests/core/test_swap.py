@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from autoscaler.core.model.cluster import QueueInstance
+from autoscaler.core.model.fleet import Interruption, MachineState
 from autoscaler.core.model.memory import Disabling, Event, Memory, SwapNote, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.request_sets import Requests, RequestSet, Target
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
+from autoscaler.core.replace import change
 from autoscaler.core.replace.change import Change, Readiness, ReplacedWorker
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
@@ -34,6 +38,7 @@ from tests.core.building import (
     acts,
     category_of,
     codes,
+    details_of,
     jobs,
     launched,
     note_codes,
@@ -287,11 +292,6 @@ def test_a_persistent_host_is_never_swapped() -> None:
     assert acts(made) == []
 
 
-def test_a_worker_with_reserved_slots_is_not_swapped() -> None:
-    made = plan(a_full_cluster(*(a_worker(n, host=a_host(n, reserved=1)) for n in ("w1", "w2"))))
-    assert swap_of(made) is None
-
-
 def test_no_swap_begins_at_the_first_observation_of_the_workers() -> None:
     assert swap_of(plan(a_full_cluster(a_worker("w1", known=False), a_worker("w2", known=False)))) is None
 
@@ -300,6 +300,21 @@ def test_a_swap_that_would_break_min_workers_is_not_made() -> None:
     limits = Limits(max_workers=20, min_workers=8, max_cores=20)
     made = plan(a_full_cluster(*(idle(f"w{n}") for n in range(8)), limits=limits))
     assert (acts(made), note_codes(made)[-1]) == ([], Code.NO_SWAP)
+
+
+def test_a_pass_judges_at_most_eight_sets_of_several_workers_for_a_swap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is a placement of its own, and a full array may have thousands of workers."""
+    judged: list[int] = []
+    judge = change.judge_change
+
+    def counting(state: Any, leaving: Any, option: Any) -> Any:
+        judged.append(len(leaving))
+        return judge(state, leaving, option)
+
+    monkeypatch.setattr(change, "judge_change", counting)
+    limits = Limits(max_workers=30, min_workers=30, max_cores=60)
+    made = plan(a_full_cluster(*(idle(f"w{n}") for n in range(30)), limits=limits, max_cores_per_worker=16))
+    assert (note_codes(made)[-1], len([count for count in judged if count > 1])) == (Code.NO_SWAP, 8)
 
 
 def test_a_swap_of_one_for_one_is_made_at_min_workers() -> None:
@@ -328,6 +343,45 @@ def test_no_swap_is_made_if_it_is_unnecessary_or_not_allowed(things: tuple[Thing
     assert (verdict_and_code(made, "w1")[1] is not Code.SWAP, swap_of(made)) == (True, None)
 
 
+def test_no_busy_worker_is_considered_for_a_swap_while_everything_stops() -> None:
+    assert swap_of(plan(a_full_cluster(busy("w1"), busy("w2"), Overrides(stop="drain")))) is None
+
+
+def test_a_swap_is_made_if_waiting_jobs_will_take_the_slots_that_a_launch_would_need() -> None:
+    """12 slots fit on the free 4 and a new worker's 8, were these 4 not taken by the jobs that fit there."""
+    cell = (a_job(slots=12, pe="mpi"), jobs(4, 100), idle("w1"), idle("w2"))
+    limits = Limits(max_workers=3)
+    made = plan(a_snapshot(*cell, limits=limits, hybrid=True, max_cores_per_worker=8, idle_timeout=9999.0))
+    assert acts(made) == [("disable", "w1")]
+
+
+@pytest.mark.parametrize(
+    "worker",
+    (
+        pytest.param(
+            replace(a_worker("w1", mark=Disabling.IDLE, empty=20), host=a_host("w1")), id="a person enabled it"
+        ),
+        pytest.param(busy("w1", mark=Disabling.STOP), id="leaves anyway"),
+        pytest.param(busy("w1", host=a_host("w1", used=1, reserved=1)), id="has reserved slots"),
+        pytest.param(
+            busy("w1", host=a_host("w1", slots=1, used=1, more=(QueueInstance("b.q", "w1", 1, 0, 1, "", ()),))),
+            id="has reserved slots in another queue",
+        ),
+        pytest.param(busy("w1", states="E"), id="is in error state"),
+    ),
+)
+def test_another_worker_is_swapped_if_one(worker: AWorker) -> None:
+    made = plan(a_full_cluster(worker, busy("w2"), details_of(1, group="users")))
+    assert swap_of(made) == SwapNote(("i-w2",), ("w2",), "m5.4xlarge", since=NOW)
+
+
+def test_a_worker_that_a_request_set_needs_is_not_swapped() -> None:
+    seen = a_full_cluster(idle("w1"), busy("w2"))
+    requested = RequestSet("standard", "ann", NOW - 1, NOW + 300, (Target("execute", count=1),))
+    made = plan(replace(seen, requests=Requests((requested,))))
+    assert swap_of(made) == SwapNote(("i-w2",), ("w2",), "m5.4xlarge", since=NOW)
+
+
 def test_no_swap_is_made_if_a_launch_suffices() -> None:
     made = plan(a_full_cluster(idle("w1"), limits=FULL))
     assert acts(made) == [("launch", {"m5.4xlarge": 1, "m5.8xlarge": 1})]
@@ -336,6 +390,32 @@ def test_no_swap_is_made_if_a_launch_suffices() -> None:
 def test_no_swap_is_made_if_a_draining_worker_leaves_room() -> None:
     leaving = a_worker("w2", mark=Disabling.IDLE, empty=5)
     assert swap_of(plan(a_full_cluster(idle("w1"), leaving))) is None
+
+
+@pytest.mark.parametrize(
+    ("worker", "notices"),
+    (
+        pytest.param(a_machine("w2", state=MachineState.STOPPING), (), id="stops"),
+        pytest.param(busy("w2"), (Interruption("i-w2", NOW + 100, "terminate"),), id="is interrupted"),
+    ),
+)
+def test_no_swap_is_made_if_a_worker_that_ends_leaves_room(worker: AWorker, notices: tuple[Interruption, ...]) -> None:
+    for limits in (FULL, Limits(max_workers=9, max_cores=18)):
+        seen = a_full_cluster(idle("w1"), worker, limits=limits)
+        assert swap_of(plan(replace(seen, fleet=replace(seen.fleet, interruptions=notices)))) is None
+
+
+def test_no_room_is_expected_of_a_worker_that_ends_but_its_own() -> None:
+    """16 cores are needed; of 17, w1 has 2 and w2 another 2."""
+    ending = a_machine("w2", state=MachineState.STOPPING)
+    made = plan(a_full_cluster(idle("w1"), ending, limits=Limits(max_workers=9, max_cores=17)))
+    assert note_codes(made)[-1] is Code.NO_SWAP
+
+
+def test_a_swap_is_made_if_it_is_not_known_when_a_draining_workers_job_ends() -> None:
+    drained = Overrides(drain=frozenset({"w2"}))
+    made = plan(a_full_cluster(idle("w1"), busy("w2", mark=Disabling.COMMAND), drained))
+    assert acts(made) == [("disable", "w1")]
 
 
 def test_no_swap_is_made_if_a_persistent_hosts_jobs_end_soon() -> None:
@@ -370,6 +450,17 @@ def test_no_swap_is_made_when_the_launches_an_hour_are_used_up() -> None:
     limits = Limits(max_workers=2, max_launches_per_hour=1)
     made = plan(a_full_cluster(idle("w1"), busy("w2"), limits=limits, launches=(Event(NOW - 600, 1, "execute"),)))
     assert swap_of(made) is None
+
+
+def test_a_swap_is_made_with_the_last_launch_of_an_hour() -> None:
+    limits = Limits(max_workers=2, max_launches_per_hour=2)
+    made = plan(a_full_cluster(idle("w1"), busy("w2"), limits=limits, launches=(Event(NOW - 600, 1, "execute"),)))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_no_swap_is_made_in_an_array_whose_launches_are_refused_for_good() -> None:
+    stopped = Memory(passes=7, stopped={"execute": "You are not authorized."})
+    assert swap_of(plan(a_full_cluster(idle("w1"), busy("w2"), stopped))) is None
 
 
 def test_after_a_swap_the_next_one_waits_for_a_boot_time() -> None:
@@ -466,6 +557,24 @@ def test_a_worker_that_becomes_idle_is_swapped_instead_of_the_busy_one() -> None
     note = swap_of(made)
     assert note is not None
     assert (acts(made), note.leaving) == ([("enable", "w1"), ("disable", "w2")], ("i-w2",))
+
+
+def test_a_swap_that_takes_another_worker_goes_on_as_the_same_with_that_ones_type() -> None:
+    larger = replace(BEGUN, type="m5.8xlarge")
+    made = plan(a_full_cluster(swapped("w1", used=1), idle("w2"), remembering(larger)))
+    assert swap_of(made) == replace(BEGUN, leaving=("i-w2",), hosts=("w2",))
+
+
+def test_a_swap_keeps_its_type_while_that_is_possible() -> None:
+    larger = replace(BEGUN, type="m5.8xlarge")
+    assert swap_of(plan(a_full_cluster(swapped("w1", used=1), busy("w2"), remembering(larger)))) == larger
+
+
+def test_a_swap_whose_type_the_limits_no_longer_allow_takes_another_type() -> None:
+    """Beside w2's 8 cores, 26 may come."""
+    limits, larger = Limits(max_workers=2, max_cores=34), replace(BEGUN, type="m5.8xlarge")
+    made = plan(a_full_cluster(swapped("w1", used=1), busy("w2", type_=X2LARGE), remembering(larger), limits=limits))
+    assert swap_of(made) == BEGUN
 
 
 def test_a_swapped_worker_that_is_empty_is_not_exchanged_for_another_idle_one() -> None:
@@ -595,3 +704,10 @@ def test_the_readiness_of_a_swap_is_that_of_its_last_worker(reverse: bool) -> No
     change = Change(leaving[::-1] if reverse else leaving, option, 1, served=1, lost=0)
     assert change.readiness is Readiness.LATER
     assert (change.order[0], change.order[6]) == (Readiness.LATER, NOW + 1)
+
+
+def test_the_added_price_of_a_swap_is_that_of_all_new_workers_without_those_that_leave() -> None:
+    option: Any = SimpleNamespace(price=0.2)
+    leaving = candidates(Readiness.IDLE, Readiness.SOON, Readiness.LATER)
+    unpriced = replace(leaving[0], price=None)
+    assert Change((unpriced, *leaving[1:]), option, 3, served=1, lost=0).added_price == pytest.approx(0.4)
