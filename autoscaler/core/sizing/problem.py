@@ -78,6 +78,14 @@ class Proposal:
         """`m5.large`, or `m5.large + c5.xlarge`."""
         return " + ".join(dict.fromkeys(part.offer.type.name for part in self.parts))
 
+    @property
+    def machines(self) -> str:
+        """`2 m5.large`, or `2 m5.large + 1 c5.xlarge`."""
+        counts: dict[str, int] = {}
+        for part in self.parts:
+            counts[part.offer.type.name] = counts.get(part.offer.type.name, 0) + part.count
+        return " + ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+
     def at_most(self, count: int) -> tuple[Part, ...]:
         """Its parts in order, cut down to so many workers."""
         parts: list[Part] = []
@@ -117,6 +125,10 @@ class Problem:
     billing_step: float = 1.0
     billing_minimum: float = 60.0
     """Its time is billed in such steps, and for so long at least, seconds."""
+    cores: int = 0
+    """Of the workers that there are or are ordered."""
+    most: int | None = None
+    """Most workers that may be launched just now, by the hour and the circuit breaker. None: any number."""
 
     def alone(self, offers: Sequence[LaunchOffer]) -> tuple[Proposal, ...]:
         """For each of these offers, in their order: as many workers of it alone as demand uses, within limits. One of

@@ -244,6 +244,8 @@ def size_launch(
     steady: tuple[int, ...] = ()
     if array.weighs_spot and unmet:
         offers, steady = _with_interruptions(array, shortfall, offers, launch_context)
+    owner = launch_context.main_owner_of(shortfall.wanted, shortfall.unmet)
+    most = launch_context.most_launches(array, owner)
     problem = Problem(
         wants,
         shortfall.placement,
@@ -257,11 +259,11 @@ def size_launch(
         steady,
         array.billing_step,
         array.billing_minimum,
+        usage.cores,
+        most,
     )
     sized: Sequence[Proposal]
-    owner = launch_context.main_owner_of(shortfall.wanted, shortfall.unmet)
     if unmet:
-        most = launch_context.most_launches(array, owner)
         sized = _proposed(array, problem, usage, most) if replacing is None else replacing.propose(problem)
         slots = sum(demand.slots * count for demand, count in wants)
         reason = because(Code.DEMAND, queue=array.queue, tasks=unmet, slots=slots)

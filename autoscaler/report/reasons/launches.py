@@ -154,7 +154,8 @@ ROWS = {
         owner_remedy="Nothing needs to be done.",
     ),
     Code.LAUNCH_CHEAPEST: ReasonRow(
-        "the cheapest set that was found: {price} an hour[, {more} less than {second}][; no spot for {steady} tasks]",
+        "the cheapest set that was found: {price} an hour[, {more} less than the next, {second}][, as much as {equal}]"
+        "[; no spot for {steady} tasks]",
         short="cheapest",
         owner_remedy="Nothing needs to be done.",
     ),
@@ -237,7 +238,8 @@ ROWS = {
         "{workers} workers get other numbers: jobs go first where work is estimated to end last",
     ),
     Code.LAUNCH_LEAST_PAID: ReasonRow(
-        "estimated to cost {paid} in all for these jobs, {price} an hour[; {second} would cost {more} more]",
+        "estimated to cost {paid} in all for these jobs, {price} an hour[; the next, {second}, would cost {more} more]"
+        "[; {equal} would cost as much]",
     ),
     Code.WAITS_FOR_FREE: ReasonRow(
         "{tasks} tasks are estimated to find free workers within a boot; else one is launched after {until_at}",

@@ -20,6 +20,7 @@ from autoscaler.core.packing.patterns import by_patterns
 from autoscaler.core.placement.kinds import Kind, kind_of
 from autoscaler.core.placement.needs import Need, Want, need_of
 from autoscaler.core.sizing.cheapest.bought import machines_for
+from autoscaler.core.sizing.cheapest.fewer import with_reserve
 from autoscaler.core.sizing.cheapest.paid import paid_price
 from autoscaler.core.sizing.cheapest.within_limits import exchanged, prices_of_places, serves_all
 from autoscaler.core.sizing.cpu_capacity import CpuCapacity, order
@@ -74,20 +75,17 @@ def _cheapest(problem: Problem) -> tuple[Proposal, ...]:
         found += [each for each in _leaving_soon(problem) if each.count]
     if not found:
         return CpuCapacity(order)(problem)
-    price = _price_of(problem)
-    found.sort(key=lambda each: (sum(tasks for _, tasks in _left(problem, each)), price(each), -each.count))
-    best = found[0]
-    if serves_all(problem, best):  # what a limit has cut was not needed
-        best = replace(best, cap=None, wanted=best.count)
-    elif best.cap is not None:
-        best = _longest_waiting(problem, best)
-    second = next((each for each in found[1:] if each.types != best.types), None)
-    if problem.run_times:
-        reason = _reason_paid(problem, best, second)
+    found = _ordered(problem, found)
+    if serves_all(problem, found[0]):
+        if not problem.run_times:
+            most = inf if _runner_up(problem, found[0], found) is None else found[0].price
+            found = _ordered(problem, [*found, *_without_main_type(problem, found[0], most)])
+        best = with_reserve(problem, found[0])
+        best = replace(best, cap=None, wanted=best.count)  # what a limit has cut was not needed
     else:
-        best, runner_up = _with_runner_up(problem, best, second)
-        reason = _reason(best, runner_up)
-    best = replace(best, reason=reason)
+        best = found[0] if found[0].cap is None else _longest_waiting(problem, found[0])
+    best = replace(best, reason=_reason(problem, best, _runner_up(problem, best, found)))
+    second = next((each for each in found if each.types != best.types), None)
     return (best, *([second] if second is not None else []), *_not_proposed(problem, best, second))
 
 
@@ -98,7 +96,8 @@ def _within_limits(problem: Problem, packed: Proposal, others: Sequence[Proposal
         return
     able = [each for each in others if serves_all(problem, each) and each.price < inf]
     if able:  # nothing dearer than this is chosen
-        able.append(_with_runner_up(problem, min(able, key=lambda each: each.price), None)[0])
+        least = min(able, key=lambda each: each.price)
+        able += _without_main_type(problem, least, least.price)
     for surcharges in prices_of_places(problem, cap, _room(problem, {})):
         fitting = _packed_set(problem, by_patterns, surcharges=surcharges)
         if fitting is not None and serves_all(problem, fitting):
@@ -136,25 +135,28 @@ def _alone(problem: Problem, least: float) -> Iterator[Proposal]:
             yield from problem.alone(problem.offers[at : at + 1])
 
 
-def _with_runner_up(problem: Problem, best: Proposal, second: Proposal | None) -> tuple[Proposal, Proposal | None]:
-    """The best set and, if it serves all, the second best one that does: the one without the type on which most is
-    spent, or that of one type.
-    """
-    if not serves_all(problem, best):
-        return best, None
-    found = [] if second is None or not serves_all(problem, second) else [second]
-    most = max(best.parts, key=lambda part: part.price).offer.type.name
-    room = _room(problem, {}, frozenset({most}))
-    counts, complete = machines_for(problem.offers, problem.unmet, room, Balance())
-    without = Proposal(tuple(_parts(problem, counts)))
-    if complete and problem.exceeded(without.parts) is None:
-        if without.price < best.price:
-            without = problem.fill(without.parts)
-            if serves_all(problem, without) and without.price < best.price:
-                best, without = without, best
-        found.append(without)
-    able = [each for each in found if best.price <= each.price < inf]
-    return best, min(able, key=lambda each: each.price, default=None)
+def _ordered(problem: Problem, sets: Sequence[Proposal]) -> list[Proposal]:
+    """Those first that leave least, of these the cheapest, of these those with most workers, which leave soonest."""
+    price = _price_of(problem)
+    return sorted(sets, key=lambda each: (_tasks_left(problem, each), round(price(each), 9), -each.count))
+
+
+def _without_main_type(problem: Problem, best: Proposal, most: float) -> Iterator[Proposal]:
+    """The set that serves all without the type on which most is spent, if balance finds one for less than so much."""
+    main = max(best.parts, key=lambda part: part.price).offer.type.name
+    counts, complete = machines_for(problem.offers, problem.unmet, _room(problem, {}, frozenset({main})), Balance())
+    parts = _parts(problem, counts)
+    if complete and sum(part.price for part in parts) < most and problem.exceeded(parts) is None:
+        found = problem.fill(parts)
+        if serves_all(problem, found):
+            yield found
+
+
+def _runner_up(problem: Problem, best: Proposal, others: Sequence[Proposal]) -> Proposal | None:
+    """The next best of the sets that were tried, which are in order: of other machines, and for as many tasks."""
+    left = _tasks_left(problem, best)
+    able = (each for each in others if each.price < inf and _tasks_left(problem, each) == left)
+    return next((each for each in able if each.machines != best.machines), None)
 
 
 def _packed_set(
@@ -250,6 +252,10 @@ def _parts(problem: Problem, counts: Mapping[int, int]) -> list[Part]:
     return [Part(problem.offers[at], count) for at, count in counts.items() if count]
 
 
+def _tasks_left(problem: Problem, proposal: Proposal) -> int:
+    return sum(tasks for _, tasks in _left(problem, proposal))
+
+
 def _left(problem: Problem, proposal: Proposal) -> list[Want]:
     """What the proposal does not serve."""
     return [(demand, tasks - served) for (demand, tasks), served in zip(problem.unmet, proposal.served, strict=True)]
@@ -280,20 +286,16 @@ def _shares(kind: Kind, taken: Mapping[str, int]) -> Iterator[float]:
     return (amount / left for name, amount in taken.items() if (left := kind.left_of(name)))
 
 
-def _reason(best: Proposal, runner_up: Proposal | None) -> Reason:
-    price = round(best.price, 4)
-    if runner_up is None:
-        return because(Code.LAUNCH_CHEAPEST, price=price)
-    more = round(runner_up.price - best.price, 4)
-    return because(Code.LAUNCH_CHEAPEST, price=price, second=runner_up.types, more=more)
-
-
-def _reason_paid(problem: Problem, best: Proposal, second: Proposal | None) -> Reason:
-    paid, price = paid_price(problem, best), round(best.price, 4)
-    if second is None or second.price == inf:
-        return because(Code.LAUNCH_LEAST_PAID, price=price, paid=round(paid, 4))
-    more = round(paid_price(problem, second) - paid, 4)
-    return because(Code.LAUNCH_LEAST_PAID, price=price, paid=round(paid, 4), second=second.types, more=more)
+def _reason(problem: Problem, best: Proposal, runner_up: Proposal | None) -> Reason:
+    """What it costs, and how much less than the runner-up."""
+    price, cost = round(best.price, 4), _price_of(problem)
+    other = None if runner_up is None else runner_up.machines
+    more = None if runner_up is None else round(cost(runner_up) - cost(best), 4)
+    second, equal = (other, None) if more else (None, other)
+    if not problem.run_times:
+        return because(Code.LAUNCH_CHEAPEST, price=price, more=more, second=second, equal=equal)
+    paid = round(cost(best), 4)
+    return because(Code.LAUNCH_LEAST_PAID, price=price, paid=paid, more=more, second=second, equal=equal)
 
 
 def _not_proposed(problem: Problem, best: Proposal, second: Proposal | None) -> Iterator[Proposal]:
