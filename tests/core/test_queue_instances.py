@@ -11,7 +11,7 @@ import pytest
 from autoscaler.core.model.cluster import HostJob, ParallelEnvironment, Queue, QueueInstance
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import DeadlockAnswer
+from autoscaler.core.policy import DeadlockAnswer, QueuePolicy
 from autoscaler.core.snapshot import Snapshot
 from tests.core.building import (
     COMPLEXES,
@@ -298,6 +298,24 @@ def test_a_host_for_interactive_jobs_only_does_not_prevent_a_launch() -> None:
     host = a_host("h1", slots=4)
     found = plan(seen(a_job(), host, queue=main(qtype_by_host={"h1": INTERACTIVE})))
     assert (found.fitting, launched(found)) == (0, {"m5.large": 1})
+
+
+@pytest.mark.parametrize(
+    ("free", "code"), ((2, Code.FITS), (0, Code.COUNTED)), ids=("free slots there", "no free slot there")
+)
+def test_a_job_that_names_a_queue_that_refuses_it_and_a_host_is_judged_on_that_host(free: int, code: Code) -> None:
+    """`-q main.q,b.q@w1` of a batch job, where main.q takes interactive ones only."""
+    queues = {"main.q": main(qtype=INTERACTIVE), "b.q": Queue("b.q", ("w1",), 1)}
+    worker = a_worker("w1", host=a_host("w1", slots=2, used=2 - free, queue="b.q"), node_array="b")
+    snapshot = a_snapshot(a_job(queues=("main.q", "b.q@w1")), worker, queues=queues)
+    (main_array,) = snapshot.policy.node_arrays
+    policy = replace(
+        snapshot.policy,
+        queues=(*snapshot.policy.queues, QueuePolicy("b.q", "b")),
+        node_arrays=(main_array, replace(main_array, name="b", queue="b.q")),
+    )
+    found = plan(replace(snapshot, policy=policy))
+    assert (reason_code(found), launched(found)) == (code, {})
 
 
 def test_nothing_is_launched_for_a_ckpt_that_only_a_persistent_host_has() -> None:

@@ -121,6 +121,14 @@ class RequestReader:
 
     def read(self, ask: JobRequest) -> ReadRequest | Reason:
         """The demand of one task of this category, or why such tasks do not count."""
+        found = self._read(ask)
+        on_hosts = tuple(request for request in ask.queues if not self._names_no_host(request))
+        if isinstance(found, Reason) and 0 < len(on_hosts) < len(ask.queues):
+            there = self._read(replace(ask, queues=on_hosts))
+            return found if isinstance(there, Reason) else there
+        return found
+
+    def _read(self, ask: JobRequest) -> ReadRequest | Reason:
         resources = self._all_resources(ask)
         if isinstance(resources, Reason):
             return resources
