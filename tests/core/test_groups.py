@@ -9,7 +9,15 @@ import pytest
 
 from autoscaler.core.actions import Disable, Enable, Enrol, Launch, Terminate
 from autoscaler.core.model.demand_vector import Demand
-from autoscaler.core.model.fleet import InstanceType, LaunchFailure, MachineState, Order, OrderState
+from autoscaler.core.model.fleet import (
+    FailureKind,
+    InstanceType,
+    LaunchFailure,
+    MachineState,
+    Order,
+    OrderedFor,
+    OrderState,
+)
 from autoscaler.core.model.memory import Disabling, Event, OwnerSeen
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.overrides import Overrides
@@ -38,6 +46,7 @@ from tests.core.building import (
     an_order,
     category_of,
     codes,
+    jobs,
     note_codes,
     reason_code,
     verdict_and_code,
@@ -242,6 +251,33 @@ def test_a_type_with_a_recent_capacity_failure_is_skipped_for_a_group() -> None:
     assert launches(decided) == [("execute:8", "execute:8-1", {"m5.large": 4})]
 
 
+def test_a_type_with_a_recent_failure_of_another_kind_is_launched_for_a_group() -> None:
+    failed = a_failure(XLARGE, kind=FailureKind.BOOT)
+    decided = plan(in_groups(failed, requests=requests_for(1, cores=8, types=("m5.xlarge",))))
+
+    assert launches(decided) == [("execute:8", "execute:8-1", {"m5.xlarge": 2})]
+
+
+def test_the_type_of_a_group_is_chosen_for_all_of_its_cores() -> None:
+    (_, _, types), *_ = launches(plan(in_groups(a_job(slots=8, pe="mpi*"), hybrid=True)))
+
+    assert next(iter(types.items())) == ("m5.2xlarge", 1)
+
+
+def test_no_group_is_launched_for_a_queue_that_its_workers_could_not_join() -> None:
+    seen = in_groups(requests=requests_for(1))
+    cluster = replace(seen.cluster, host_groups={"@allhosts": ()}, configuration_read=True)
+
+    assert launches(plan(replace(seen, cluster=cluster)))
+    assert not launches(plan(replace(seen, cluster=replace(cluster, queues={}))))
+
+
+def test_groups_are_launched_if_the_circuit_breaker_has_no_limit_of_launches() -> None:
+    unlimited = CircuitBreaker(max_launches=None)
+
+    assert len(launches(plan(in_groups(requests=requests_for(2), circuit_breaker=unlimited)))) == 2
+
+
 def test_each_candidate_is_in_one_zone() -> None:
     buckets = (a_bucket(zone="a", price=0.2), a_bucket(zone="b", price=0.1))
     decided = plan(in_groups(*buckets, requests=requests_for(1)))
@@ -311,6 +347,31 @@ MPI = a_job(slots=4, pe="mpi*")
 
 def test_a_job_with_a_group_pe_gets_a_group_of_its_size() -> None:
     assert launches(plan(in_groups(MPI))) == [("execute:4", "execute:4-1", {"m5.large": 2})]
+
+
+def test_the_launch_of_a_group_records_for_how_many_tasks_of_whom_it_is() -> None:
+    decided = plan(in_groups(a_job(slots=4, pe="mpi*", owner="ann")))
+
+    (launch,) = (action for action in decided.actions if isinstance(action, Launch))
+    assert [tasks for _, tasks in launch.assignment] == [1]
+    assert launch.ordered_for == (OrderedFor("ann", slots=4),)
+
+
+@pytest.mark.parametrize("own", ({"max_count": 2}, {"max_cores": 4}), ids=str)
+def test_a_jobs_group_may_be_as_large_as_a_request_allows_its_base_array(own: dict[str, Any]) -> None:
+    """`MaxCount` and `MaxCoreCount` of a request hold for each array alone."""
+    kept = RequestSet("standard", "ann", NOW, None, (Target("execute", count=1),))
+    requests = Requests((kept,), (ArrayDefinition("execute", **own),))
+    there = (a_worker("w1", used=2), a_worker("w2", used=2))
+
+    assert launches(plan(in_groups(MPI, *there, requests=requests))) == [("execute:4", "execute:4-1", {"m5.large": 2})]
+
+
+def test_jobs_of_which_some_get_no_group_are_told_the_launch_of_the_others() -> None:
+    decided = plan(in_groups(jobs(2, slots=4, pe="mpi*"), limits=Limits(max_workers=3)))
+
+    assert len(launches(decided)) == 1
+    assert Code.GROUP_LAUNCHED in codes(category_of(decided).reason)
 
 
 def test_group_workers_launched_for_a_job_count_towards_the_launches_an_hour() -> None:
@@ -412,6 +473,12 @@ def test_a_job_waits_for_the_group_that_comes_for_it() -> None:
 
 def test_an_incomplete_group_is_completed_rather_than_another_launched() -> None:
     decided = plan(in_groups(MPI, a_member("w1", idle=5)))
+
+    assert launches(decided) == [("execute:4", "execute:4-1", {"m5.large": 1})]
+
+
+def test_the_missing_worker_of_a_group_is_ordered_once_for_a_job_and_a_request() -> None:
+    decided = plan(in_groups(MPI, a_member("w1", idle=5), requests=requests_for(1)))
 
     assert launches(decided) == [("execute:4", "execute:4-1", {"m5.large": 1})]
 
@@ -601,6 +668,18 @@ def test_a_group_in_service_is_completed_with_the_same_type_and_zone() -> None:
     assert [(each.type.name, each.count, each.buckets[0].key.zone) for each in launch.candidates] == [
         ("m5.large", 1, "b")
     ]
+
+
+def test_a_group_is_completed_in_its_own_placement_group() -> None:
+    near, far = (a_bucket(node_array="execute", placement_group=name) for name in ("near", "far"))
+    left = a_member("w1", placement_group="near")
+    (launch,) = (
+        action
+        for action in plan(in_groups(far, near, left, requests=requests_for(1))).actions
+        if isinstance(action, Launch)
+    )
+
+    assert [each.buckets[0].key.placement_group for each in launch.candidates] == ["near"]
 
 
 RETURNS = (Disabling.IDLE, Disabling.COMMAND, Disabling.SWAP, Disabling.INTERRUPTED)

@@ -125,6 +125,19 @@ def test_after_the_wait_a_launch_is_for_one_task_however_many_wait() -> None:
     assert Code.LAUNCHES_DID_NOT_HELP in codes(world.launched[-1].reason)
 
 
+@pytest.mark.parametrize(("first", "other"), ((1, 2), (2, 1)))
+def test_a_launch_for_other_jobs_does_not_say_that_launches_helped_none(first: int, other: int) -> None:
+    world = UnhelpfulLaunches()
+    world.ask(first)
+    first_failure(world)
+    before = len(world.launched)
+    world.ask(other)
+    world.go_on(HOUR, until=lambda: len(world.launched) > before)
+    ((category, _),) = world.launched[-1].assignment
+    assert category not in failing(world)
+    assert Code.LAUNCHES_DID_NOT_HELP not in codes(world.launched[-1].reason)
+
+
 def test_no_second_worker_is_ordered_while_a_joined_one_starts_no_job() -> None:
     world = UnhelpfulLaunches(cause=Cause.CALENDAR)
     world.ask(4)

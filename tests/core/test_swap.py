@@ -643,6 +643,14 @@ def test_small_jobs_get_workers_outside_the_capacity_freed_by_a_swap() -> None:
     assert launched(made) == {"m5.large": 1}
 
 
+def test_request_sets_get_workers_outside_the_capacity_freed_by_a_swap() -> None:
+    """Of 20 cores, w2 has 2 and the coming worker 16."""
+    cell = (a_job(slots=16), swapped("w1", used=1, type_=X2LARGE), busy("w2", 2), remembering(BEGUN))
+    seen = a_snapshot(*cell, limits=Limits(max_workers=9, max_cores=20), hybrid=True)
+    requested = RequestSet("standard", "ann", NOW - 1, NOW + 300, (Target("execute", count=3),))
+    assert launched(plan(replace(seen, requests=Requests((requested,))))) == {"m5.large": 1}
+
+
 # -- rule 9 -----------------------------------------------------------------------------------------------------------
 
 

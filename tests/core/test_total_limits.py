@@ -174,9 +174,12 @@ def test_a_launch_beside_a_swap_respects_launches_of_another_queue() -> None:
     assert growth.launch.candidates[0].count == 2
 
 
-def test_another_queue_does_not_use_the_capacity_freed_by_a_swap() -> None:
-    policy = two_queues(limits=Limits(max_workers=10, total_workers=4)).policy
-    usage = {array.name: Usage(total_workers=3) for array in policy.node_arrays}
+@pytest.mark.parametrize("cap", ({"total_workers": 4}, {"total_cores": 8}, {"total_price_per_hour": 0.4}), ids=str)
+def test_another_queue_does_not_use_the_capacity_freed_by_a_swap(cap: dict[str, Any]) -> None:
+    policy = two_queues(limits=Limits(max_workers=10, **cap)).policy
+    usage = {
+        array.name: Usage(total_workers=3, total_cores=6, total_price_per_hour=0.3) for array in policy.node_arrays
+    }
     needs = LaunchNeeds((), (), OpenPlacement(()), {"execute_1": 2})
     swaps = SwapPlan(replacements={"execute": a_replacement(("m5.large", PriceType.ON_DEMAND), total=3, before=3)})
     assert launch_all(needs, a_context(policy), usage, swaps, None).launches == ()
