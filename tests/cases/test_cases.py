@@ -36,6 +36,32 @@ def test_case(case: Path) -> None:
     assert not differences, "\n".join((*differences, "", json.dumps(shown, indent=1)))
 
 
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    (
+        ({"why": "w"}, []),
+        ({"jobs": [{"job": "7", "reason": "CAPPED", "says": "up to 4", "slots": 2}], "why": "w"}, []),
+        ({}, ["expect.toml: why is this so?"]),
+        ({"why": "w", "job": []}, ["expect.toml: unknown job"]),
+        ({"why": "w", "sentence": "other"}, ["sentence: 'one' is not 'other'"]),
+        ({"why": "w", "actions": []}, ["actions: ['launch'] are not []"]),
+        ({"why": "w", "actions": [{"kind": "launch", "count": 2}]}, ["actions[0].count: 1 is not 2"]),
+        ({"why": "w", "never": ["launch"]}, ["actions: never launch"]),
+        ({"why": "w", "jobs": [{"job": "8"}]}, ["job 8: is not there"]),
+        ({"why": "w", "jobs": [{"job": "7", "reason": "HELD"}]}, ["job 7: reason: WAITS CAPPED has no HELD"]),
+        ({"why": "w", "jobs": [{"job": "7", "says": "9"}]}, ["job 7: reason: 'waits; up to 4' does not contain '9'"]),
+        ({"why": "w", "workers": [{"name": "w1"}]}, ["worker w1: is not there"]),
+        ({"why": "w", "notes": ["HELD"]}, ["notes: no HELD"]),
+    ),
+)
+def test_each_field_of_a_case_is_compared(expected: Mapping[str, Any], said: list[str]) -> None:
+    capped = {"code": "CAPPED", "text": "up to 4", "trail": []}
+    category = {"jobs": ["7.1-3"], "slots": 2, "reason": {"code": "WAITS", "text": "waits", "trail": [capped]}}
+    action = {"kind": "launch", "count": 1}
+    shown = {"sentence": "one", "actions": [action], "job_categories": [category], "workers": [], "notes": [capped]}
+    assert list(contradictions(expected, shown)) == said
+
+
 def test_every_folder_of_files_is_a_case() -> None:
     folders = {path.parent for path in HERE.glob("*/*/qstat.xml")}
     assert folders == set(CASES)

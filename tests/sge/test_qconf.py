@@ -162,7 +162,8 @@ def test_a_host_group_names_hosts_and_groups(text: str, expected: tuple[str, tup
     assert read_host_group(text) == expected
 
 
-def test_a_message_is_not_a_list_of_names() -> None:
+def test_names_stand_one_a_line_and_a_message_is_none() -> None:
+    assert read_names("main.q\n  night.q\n\n") == ("main.q", "night.q")
     assert read_names("no parallel environment defined\n") == ()
 
 
