@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from autoscaler.core.model.changed import changed
-from autoscaler.core.model.cluster import Cluster, JobRequest
+from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import OrderedFor
 from autoscaler.core.model.memory import OwnerSeen
@@ -101,15 +101,10 @@ def in_turn(items: Iterable[tuple[str, Item]]) -> Iterator[Item]:
     return (item for _, _, item in sorted(ranked, key=lambda each: each[:2]))
 
 
-def seen_owners(
-    cluster: Cluster, waiting: Iterable[JobRequest], before: Sequence[OwnerSeen], now: float, kind: OwnerKind
-) -> tuple[OwnerSeen, ...]:
-    """The owners whose jobs were seen last, MOST at most."""
-    here = {owner_of(ask, kind) for ask in waiting}
-    if kind is OwnerKind.USER:
-        here |= {job.owner for host in cluster.hosts for instance in host.instances for job in instance.jobs}
+def seen_owners(here: Iterable[str], before: Sequence[OwnerSeen], now: float) -> tuple[OwnerSeen, ...]:
+    """The owners whose jobs were seen last, MOST at most. `here`: those of jobs that are there now."""
     known = {each.owner: each.at for each in before if now - each.at < REMEMBERED}
-    known |= dict.fromkeys(here - {""}, now // DAY * DAY)
+    known |= dict.fromkeys({*here} - {""}, now // DAY * DAY)
     before_ = {each.owner for each in before}
     last = sorted(known, key=lambda name: (-known[name], name not in before_, name))[:MOST]
     asked = {each.owner: each for each in before}

@@ -112,7 +112,7 @@ def test_an_emptied_host_has_the_consumables_of_its_jobs_again() -> None:
 def test_unsatisfiable_tasks_have_no_unmet_demand() -> None:
     wanted = [CategoryDemand(Demand(frozenset({"main.q"})), 5, NOW, expired=True)] * 2
     results = PlacementResult(1, 1, because(Code.NO_TYPE_FITS)), PlacementResult(1, 1)
-    assert Forecast(results, frozenset(), (), OpenPlacement()).unmet(wanted) == [0, 3]
+    assert Forecast(results, frozenset(), (), OpenPlacement()).unmet(wanted) == (0, 3)
 
 
 def test_a_request_of_0_is_launched_for_only_if_workers_have_the_consumable() -> None:

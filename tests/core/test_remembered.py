@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autoscaler.core.readable.remembered import LastObjects, PerObject
+from autoscaler.core.readable.remembered import LastEqual, LastObjects, PerArguments, PerObject
 
 
 @dataclass
@@ -62,3 +62,27 @@ def test_the_last_value_holds_for_the_same_arguments_only() -> None:
     for arguments in ((one, other), (one, other), (one, a_tuple(2)), (one,), (one, other)):
         assert last.value_of(arguments, lambda given=arguments: made(given)) == f"of {arguments}"  # type: ignore[misc]
     assert len(made.asked) == 4
+
+
+def test_the_values_of_the_last_few_calls_are_known_and_no_more() -> None:
+    last, made, three = LastObjects[str](2), Counted(), [a_tuple(number) for number in range(3)]
+    for one in (*three[:2], *three[:2], three[2], three[1], three[0]):
+        assert last.value_of((one,), lambda given=one: made(given)) == f"of {one}"  # type: ignore[misc]
+    assert made.asked == [*three, three[0]]
+
+
+def test_what_is_compared_by_its_contents_may_be_another_object() -> None:
+    last, made, one = LastObjects[str](), Counted(), a_tuple(1)
+    for besides in (a_tuple(2), a_tuple(2), a_tuple(3)):
+        last.value_of((one,), lambda: made(one), besides)
+    assert made.asked == [one, one]
+    found, asked = PerArguments[str](), Counted()
+    for besides in (a_tuple(2), a_tuple(2), a_tuple(3)):
+        found.of("name", (one,), lambda: asked(one), besides)
+    assert asked.asked == [one, one]
+
+
+def test_of_equal_values_the_first_is_used_until_another_comes() -> None:
+    last, one, equal, other = LastEqual[tuple[int]](), a_tuple(1), a_tuple(1), a_tuple(2)
+    assert [last.of(each) for each in (one, equal, other, one)] == [one, one, other, one]
+    assert last.of(equal) is one

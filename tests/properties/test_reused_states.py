@@ -10,13 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.model.cluster import ExecutionHost, HostJob
-from autoscaler.core.model.fleet import BucketKey, Interruption, MachineState, Order, OrderedFor, OrderState, Worker
+from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobCategory, ParallelEnvironment
+from autoscaler.core.model.evidence import KeptBy, SchedulerSays
+from autoscaler.core.model.fleet import (
+    BucketKey,
+    FailureKind,
+    Interruption,
+    LaunchFailure,
+    MachineState,
+    Order,
+    OrderedFor,
+    OrderState,
+    Worker,
+)
 from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.placement import kinds, placed
 from autoscaler.core.plan import plan
-from autoscaler.core.readable.remembered import LastObjects, LastValue, PerArguments, PerCategory, PerObject
+from autoscaler.core.readable.remembered import LastEqual, LastObjects, LastValue, PerArguments, PerCategory, PerObject
 from autoscaler.core.scale_down import scale_down
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -47,16 +58,26 @@ CHANGES = (
     "order",
     "settings",
     "category",
+    "full",
+    "bucket",
+    "failed",
+    "paused",
+    "impossible",
+    "spread",
+    "more tasks",
+    "said",
 )
 """What may happen between two passes; "nothing" is drawn as often as all of it."""
 
 
-ELSEWHERE = ("kept", "drained", "asks to stop")
-"""Of these, what no listing shows."""
+ELSEWHERE = ("kept", "drained", "asks to stop", "bucket", "failed", "paused", "said")
+"""Of these, what no listing of workers shows."""
+OF_JOBS = ("category", "impossible", "spread", "more tasks")
 REMEMBERING = (
     PerCategory,
     PerObject,
     PerArguments,
+    LastEqual,
     LastObjects,
     LastValue,
     placed.LastValues,
@@ -93,6 +114,7 @@ def changed(seen: Snapshot, made: Plan, change: str, at: int, passed: float) -> 
     """The next snapshot, in which this happened to one worker."""
     hosts, workers, fleet = list(seen.cluster.hosts), list(seen.fleet.workers), seen.fleet
     memory, overrides, policy, requests = made.memory, seen.overrides, seen.policy, seen.requests
+    evidence = replace(seen.evidence, scheduler={})
     job_categories = list(seen.cluster.job_categories)
     host, worker = hosts[at], workers[at]
     instance = host.instances[0]
@@ -138,6 +160,37 @@ def changed(seen: Snapshot, made: Plan, change: str, at: int, passed: float) -> 
             policy = replace(policy, node_arrays=(array,))
         case "category":
             job_categories[at] = replace(job_categories[at], jobs=(1_500 + at, *job_categories[at].jobs[1:]))
+        case "full":
+            (array,) = policy.node_arrays
+            most = WORKERS if array.limits.max_workers > WORKERS else WORKERS + 1_000
+            policy = replace(policy, node_arrays=(replace(array, limits=replace(array.limits, max_workers=most)),))
+        case "bucket":
+            first, *others = fleet.buckets
+            fleet = replace(fleet, buckets=(*others, replace(first, available=None if first.available == 0 else 0)))
+        case "failed":
+            key = fleet.buckets[at % len(fleet.buckets)].key
+            failure = LaunchFailure(key, seen.now, FailureKind.CAPACITY, "none left", f"o{seen.now}")
+            fleet = replace(fleet, failures=(*fleet.failures, failure))
+        case "paused":
+            overrides = replace(overrides, paused=not overrides.paused)
+        case "impossible" | "spread" | "more tasks":
+            category = job_categories[at]
+            jobs = tuple(2_000 + int(seen.now) % 1_000 * 10 + job % 10 for job in category.jobs)
+            asks = {
+                "impossible": replace(category.ask, hard=(("mem_total", "10T"),)),
+                "spread": replace(category.ask, hard=(), pe="mpi", slots_min=24, slots_max=24),
+                "more tasks": category.ask,
+            }
+            jobs = (*jobs, jobs[-1] + 10_000) if change == "more tasks" else jobs
+            job_categories[at] = JobCategory(
+                asks[change], jobs, ("",) * len(jobs), (seen.now - 400,) * len(jobs), len(jobs)
+            )
+        case "said":
+            said = {
+                job: SchedulerSays(job, seen.now, KeptBy.HOSTS if at % 2 else KeptBy.ALL, "no")
+                for job in memory.unstarted
+            }
+            evidence = replace(evidence, scheduler=said)
         case _:
             pass
     hosts[at], workers[at] = host, worker
@@ -149,6 +202,7 @@ def changed(seen: Snapshot, made: Plan, change: str, at: int, passed: float) -> 
         overrides=overrides,
         policy=policy,
         requests=requests,
+        evidence=evidence,
         now=seen.now + passed,
     )
 
@@ -176,13 +230,36 @@ def _with(host: ExecutionHost, **instance: object) -> ExecutionHost:
     )
 )
 def test_passes_one_after_the_other_decide_as_each_alone(changes: list[tuple[str, int, float]]) -> None:
-    seen = snapshot(WORKERS, CATEGORIES)
+    seen = with_pe(snapshot(WORKERS, CATEGORIES))
     made = plan(seen)
     for change, at, passed in changes:
         seen = changed(seen, made, change, at, passed)
         alone = anew(seen)
         made = plan(seen)
         assert made == alone
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("full", (False, True))
+def test_after_each_kind_of_change_a_pass_decides_as_one_alone(change: str, full: bool) -> None:
+    seen = with_pe(snapshot(WORKERS, CATEGORIES))
+    made = plan(seen)
+    if full:
+        for before in ("full", "spread", "impossible"):
+            seen = changed(seen, made, before, 2, 15.0)
+            made = plan(seen)
+    for then, at in (("nothing", 0), ("nothing", 0), (change, 3), ("nothing", 0), (change, 3), ("nothing", 0)):
+        seen = changed(seen, made, then, at, 15.0)
+        alone = anew(seen)
+        made = plan(seen)
+        assert made == alone
+
+
+def with_pe(seen: Snapshot) -> Snapshot:
+    """The same, where jobs may spread over hosts."""
+    queues = {name: replace(queue, pe_list=("mpi",)) for name, queue in seen.cluster.queues.items()}
+    pes = {"mpi": ParallelEnvironment("mpi", 10_000, "$fill_up")}
+    return replace(seen, cluster=replace(seen.cluster, queues=queues, pes=pes))
 
 
 def test_the_state_of_a_worker_that_did_not_change_is_the_same_object() -> None:
@@ -205,7 +282,7 @@ def test_an_observation_in_which_nothing_changed_is_the_same_object() -> None:
     assert observations[2] is observations[3]
 
 
-@pytest.mark.parametrize("change", [each for each in CHANGES if each not in ("nothing", "category", *ELSEWHERE)])
+@pytest.mark.parametrize("change", [each for each in CHANGES if each not in ("nothing", *OF_JOBS, *ELSEWHERE)])
 def test_after_any_change_of_a_worker_it_is_another_one(change: str) -> None:
     seen = snapshot(WORKERS, CATEGORIES)
     for _ in range(3):

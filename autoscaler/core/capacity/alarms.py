@@ -36,8 +36,10 @@ class Delayed:
     it closes before they could be there.
     """
 
-    def launchable(self, counts: Sequence[int], demands: Sequence[CategoryDemand]) -> list[int]:
+    def launchable(self, counts: Sequence[int], demands: Sequence[CategoryDemand]) -> Sequence[int]:
         """Of these numbers of tasks without room, those that a further worker could run."""
+        if not self.enough:
+            return counts
         return [
             0 if want.launches and all(queue in self.enough for queue in want.launches) else count
             for count, want in zip(counts, demands, strict=True)

@@ -11,7 +11,9 @@ from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.placement.dispatches import BeforeDispatch
+from autoscaler.core.placement.needs import wants_of
 from autoscaler.core.placement.placement import OpenPlacement, place
+from autoscaler.core.readable.remembered import LastObjects
 
 NO_DISPATCH = BeforeDispatch()
 
@@ -38,25 +40,60 @@ class Forecast:
     placement: OpenPlacement
     """The supply as it was when the jobs were read, with all demand placed on it that fits."""
 
-    def possible(self, demands: Sequence[CategoryDemand]) -> list[CategoryDemand]:
+    def possible(self, demands: tuple[CategoryDemand, ...]) -> tuple[CategoryDemand, ...]:
         """Each demand without the tasks that no allowed configuration could ever run: no worker is kept for those."""
-        return [
-            want if result.refusal is None else replace(want, count=result.now + result.coming)
-            for want, result in zip(demands, self.results, strict=True)
-        ]
+        return _POSSIBLE.value_of((self.results, demands), lambda: _possible(demands, self.results))
 
-    def unmet(self, demands: Sequence[CategoryDemand]) -> list[int]:
+    def unmet(self, demands: Sequence[CategoryDemand]) -> tuple[int, ...]:
         """Tasks of each demand that something could be launched for."""
-        return [
-            0 if result.refusal is not None else want.count - result.now - result.coming
-            for want, result in zip(demands, self.results, strict=True)
-        ]
+        return _UNMET.value_of((self.results, demands), lambda: _unmet(demands, self.results))
+
+    @property
+    def fitting(self) -> tuple[int, ...]:
+        """Tasks of each demand that fit."""
+        return _FITTING.value_of((self.results,), lambda: tuple([each.now + each.coming for each in self.results]))
+
+    @property
+    def refused(self) -> tuple[bool, ...]:
+        """For each demand, whether nothing could be launched for it."""
+        return _REFUSED.value_of((self.results,), lambda: tuple([each.refusal is not None for each in self.results]))
 
     def slots(self, demands: Sequence[CategoryDemand]) -> int:
         """Slots of the tasks that fit."""
         return sum(
             want.demand.slots * (result.now + result.coming) for want, result in zip(demands, self.results, strict=True)
         )
+
+
+_POSSIBLE = LastObjects[tuple[CategoryDemand, ...]](2)
+_UNMET, _FITTING, _REFUSED = (
+    LastObjects[tuple[int, ...]](2),
+    LastObjects[tuple[int, ...]](),
+    LastObjects[tuple[bool, ...]](),
+)
+
+
+def _possible(demands: tuple[CategoryDemand, ...], results: Sequence[PlacementResult]) -> tuple[CategoryDemand, ...]:
+    if all(result.refusal is None for result in results):
+        return demands
+    return tuple(
+        [
+            want if result.refusal is None else replace(want, count=result.now + result.coming)
+            for want, result in zip(demands, results, strict=True)
+        ]
+    )
+
+
+def _unmet(demands: Sequence[CategoryDemand], results: Sequence[PlacementResult]) -> tuple[int, ...]:
+    return tuple(
+        [
+            0 if result.refusal is not None else want.count - result.now - result.coming
+            for want, result in zip(demands, results, strict=True)
+        ]
+    )
+
+
+_FORECAST = LastObjects[Forecast](3)
 
 
 def make_forecast(
@@ -71,8 +108,25 @@ def make_forecast(
     hosts that only the `other_demands` may enable again.
 
     What the dispatched jobs hold is not known. More of a consumable may lead to a worse order of placement, so where
-    tasks are left, hosts count with the least that they had as well, and what serves more slots counts.
+    are left, hosts count with the least that they had as well, and what serves more slots counts.
+
+    It is the same object as long as all of this is.
     """
+    return _FORECAST.value_of(
+        (demands, supply, max_capacity),
+        lambda: _with_the_least(demands, supply, max_capacity, before, other_demands, for_others),
+        (before, other_demands, for_others),
+    )
+
+
+def _with_the_least(
+    demands: Sequence[CategoryDemand],
+    supply: Supply,
+    max_capacity: MaxCapacity,
+    before: BeforeDispatch,
+    other_demands: Sequence[CategoryDemand],
+    for_others: frozenset[str],
+) -> Forecast:
     found = _forecast(demands, supply, max_capacity, before, other_demands, for_others)
     if before.hosts and before.at_least != before.hosts and any(found.unmet(demands)):
         other = _forecast(demands, supply, max_capacity, before.with_least, other_demands, for_others)
@@ -88,7 +142,7 @@ def _forecast(
     other_demands: Sequence[CategoryDemand],
     for_others: frozenset[str],
 ) -> Forecast:
-    wants = [(want.demand, want.count) for want in demands]
+    wants = wants_of(demands)
     hosts, to_enable = supply.all, frozenset[str]()
     placement = OpenPlacement(before.of(hosts))
     found = placement.place(wants)

@@ -16,6 +16,7 @@ from autoscaler.core.model.demand_vector import ELSEWHERE, CategoryDemand, Deman
 from autoscaler.core.model.fleet import Assignment
 from autoscaler.core.owners import owner_of
 from autoscaler.core.policy import OwnerKind
+from autoscaler.core.readable.remembered import LastObjects
 
 
 @lru_cache(maxsize=8_192)
@@ -47,6 +48,13 @@ def _plain(value: object) -> object:
 
 def assignment_of(demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> Assignment:
     """`tasks` (parallel to the demands), by category."""
+    return _ASSIGNMENTS.value_of((demands, tasks), lambda: _assignment_of(demands, tasks))
+
+
+_ASSIGNMENTS = LastObjects[Assignment](2)
+
+
+def _assignment_of(demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> Assignment:
     served: dict[str, int] = {}
     for want, count in zip(demands, tasks, strict=True):
         if count:

@@ -17,6 +17,7 @@ from autoscaler.core.demand.eligibility import CategoryPart, judge, submitted_ah
 from autoscaler.core.demand.job_requests import ANY_TIME, MOST_REQUESTS, ReadRequest, RequestReader
 from autoscaler.core.demand.shared_limits import Place, SharedLimits
 from autoscaler.core.demand.unstarted import kept_from_hosts
+from autoscaler.core.model.changed import changed
 from autoscaler.core.model.cluster import Cluster, JobDetail, JobRequest
 from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
@@ -25,9 +26,9 @@ from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.owners import owner_of
 from autoscaler.core.placement.needs import hardest_first, requested_amounts
 from autoscaler.core.placement.queue_instances import forced_in
-from autoscaler.core.policy import Policy
+from autoscaler.core.policy import OwnerKind, Policy
 from autoscaler.core.readable.bare_cluster import without_jobs, without_loads
-from autoscaler.core.readable.remembered import LastValue
+from autoscaler.core.readable.remembered import LastObjects, LastValue
 from autoscaler.core.rights.barred import NOBODY_BARRED, Barred
 from autoscaler.core.rights.open_hours import OpenHours
 
@@ -49,14 +50,20 @@ class PendingDemand:
 
     def offering(self, demands: Iterable[Demand]) -> PendingDemand:
         """The same, with the complexes that these demands ask for."""
-        return replace(self, names=self.names.union(*map(_names, demands)))
+        return changed(self, names=self.names.union(*map(_names, demands)))
 
     def not_expired_by(self, refused: Sequence[bool], now: float, policy: Policy) -> PendingDemand:
         """The same, where jobs that nothing allowed can run expire no queue. `refused`: parallel to the demands."""
         if not any(refused):
             return self
-        others = (want for want, never in zip(self.wanted, refused, strict=True) if not never)
+        others = _OTHERS.value_of(
+            (self.wanted, refused),
+            lambda: tuple([want for want, never in zip(self.wanted, refused, strict=True) if not never]),
+        )
         queues = _expired_queues(others, now, policy)
+        return _NOT_EXPIRED.value_of((self, refused), lambda: self._expired_for(queues, refused), queues)
+
+    def _expired_for(self, queues: frozenset[str], refused: Sequence[bool]) -> PendingDemand:
         wanted = tuple(
             want if never or not want.expired or not queues.isdisjoint(want.launches) else replace(want, expired=False)
             for want, never in zip(self.wanted, refused, strict=True)
@@ -65,7 +72,9 @@ class PendingDemand:
 
     def launching_nothing(self) -> PendingDemand:
         """The same, but waiting jobs only keep workers that can serve them, and launch none."""
-        return replace(self, wanted=tuple(replace(want, launches=()) for want in self.wanted))
+        return _LAUNCHING_NOTHING.value_of(
+            (self,), lambda: replace(self, wanted=tuple(replace(want, launches=()) for want in self.wanted))
+        )
 
     @property
     def limited(self) -> bool:
@@ -78,9 +87,18 @@ class PendingDemand:
         yield from (part for parts in self.counted for part in parts)
         yield from self.uncounted
 
+    def owners(self, kind: OwnerKind) -> frozenset[str]:
+        """Whose jobs wait, counted or not."""
+        return _OWNERS.value_of((self,), lambda: frozenset([owner_of(part.ask, kind) for part in self.parts]), kind)
+
     @property
     def waiting(self) -> int:
-        return sum(want.count for want in self.wanted) + sum(part.count for part in self.uncounted)
+        return sum([want.count for want in self.wanted]) + sum([part.count for part in self.uncounted])
+
+
+_OWNERS = LastObjects[frozenset[str]]()
+_OTHERS = LastObjects[tuple[CategoryDemand, ...]](2)
+_NOT_EXPIRED, _LAUNCHING_NOTHING = LastObjects[PendingDemand](2), LastObjects[PendingDemand](2)
 
 
 def read_demand(
@@ -161,15 +179,26 @@ class _Judged:
 
 def _expired_queues(wanted: Iterable[CategoryDemand], now: float, policy: Policy) -> frozenset[str]:
     """Queues of which one counted job has waited for the timeout."""
+    oldest = _OLDEST.value_of((wanted,), lambda: _oldest_of(wanted))
+    return frozenset(
+        [
+            queue.name
+            for queue in policy.queues
+            if queue.name in oldest and now - min(oldest[queue.name], now) >= queue.scale_up_timeout
+        ]
+    )
+
+
+_OLDEST = LastObjects[dict[str, float]](2)
+
+
+def _oldest_of(wanted: Iterable[CategoryDemand]) -> dict[str, float]:
+    """By queue, since when the job that launches for it and waits longest could run."""
     oldest: dict[str, float] = {}
     for want in wanted:
         for queue in want.launches:
-            oldest[queue] = min(oldest.get(queue, now), want.oldest)
-    return frozenset(
-        queue.name
-        for queue in policy.queues
-        if queue.name in oldest and now - oldest[queue.name] >= queue.scale_up_timeout
-    )
+            oldest[queue] = min(oldest.get(queue, want.oldest), want.oldest)
+    return oldest
 
 
 _LAST, _LAST_UNLIMITED, _LAST_SATISFIABLE = LastValue[_Judged](), LastValue[_Judged](), LastValue[_Judged]()

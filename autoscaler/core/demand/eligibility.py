@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from autoscaler.core.demand.detail_needs import NOTHING, Needs
 from autoscaler.core.model.cluster import ExecutionHost, JobCategory, JobDetail, JobRequest
@@ -83,7 +84,7 @@ def judge(
 
 def submitted_ahead(job_categories: tuple[JobCategory, ...], now: float) -> bool:
     """Whether jobs were submitted later than now: Grid Engine's clock is ahead of ours, or one was set."""
-    return any(newest > now for newest in _NEWEST.each(job_categories, lambda category: max(category.submitted)))
+    return max(_NEWEST.each(job_categories, lambda category: max(category.submitted)), default=-inf) > now
 
 
 _WHOLE = PerCategory[CategoryPart]()

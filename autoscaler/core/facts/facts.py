@@ -41,7 +41,7 @@ from autoscaler.core.limits.spot_seen import interruption_rates, spot_seen
 from autoscaler.core.limits.unanswered_orders import taken, throttled
 from autoscaler.core.limits.unhelped_demand import UnhelpedDemand, unhelped_demand
 from autoscaler.core.model.changed import changed
-from autoscaler.core.model.cluster import JobRequest
+from autoscaler.core.model.cluster import Cluster, JobRequest
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.core.model.memory import CameUp, Memory, OwnerSeen, ReportedType
@@ -50,7 +50,8 @@ from autoscaler.core.owners import main_owner, seen_owners
 from autoscaler.core.placement.constraint_effects import under_rules
 from autoscaler.core.placement.dispatches import before_dispatch
 from autoscaler.core.placement.queue_instances import with_queue_instances
-from autoscaler.core.policy import Policy
+from autoscaler.core.policy import OwnerKind, Policy
+from autoscaler.core.readable.remembered import LastEqual, LastObjects
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.recovery.recovery import Recovery, recover_workers
 from autoscaler.core.recovery.recovery_context import RecoveryContext, recovery_context
@@ -149,9 +150,10 @@ class Facts:
         """Whether this step enables its worker, or an earlier one did a moment ago."""
         return isinstance(step.action, Enable) or self.pass_context.recent(step.note.enabled_at)
 
-    def possible(self, forecast: Forecast) -> list[CategoryDemand]:
+    def possible(self, forecast: Forecast) -> tuple[CategoryDemand, ...]:
         """All demand that could be served, jobs that will wait again included."""
-        return [*forecast.possible(self.demand.wanted), *self.returning]
+        possible = forecast.possible(self.demand.wanted)
+        return (*possible, *self.returning) if self.returning else possible
 
     def needless(self, forecast: Forecast) -> Reason | None:
         """Why no further worker joins: all are given back in the end, and no waiting job could use one first."""
@@ -172,12 +174,11 @@ class Facts:
         """The same, where jobs that nothing allowed can run expire no queue: their owner's jobs are no reason to launch
         for others sooner. Nor are they a reason to keep workers.
         """
-        refused = [result.refusal is not None for result in forecast.results]
         memory, now = self.snapshot.memory, self.snapshot.now
         possible = forecast.possible(self.demand.wanted)
         return changed(
             self,
-            demand=self.demand.not_expired_by(refused, now, self.policy),
+            demand=self.demand.not_expired_by(forecast.refused, now, self.policy),
             queues_empty_since=queues_empty_since(self.observed, possible, memory, self.policy, now),
         )
 
@@ -185,7 +186,7 @@ class Facts:
         """The same, where jobs that nothing allowed can run use up no licence, slot of a PE or quota: such a job waits
         for ever, and kept those from workers that could run. Only if some job does not count because of these.
         """
-        if not self.demand.limited or all(result.refusal is None for result in forecast.results):
+        if not self.demand.limited or not any(forecast.refused):
             return self
         unlimited_facts = self._with_demand(None)
         _, unlimited = unlimited_facts.forecast(swapped_out)
@@ -209,20 +210,22 @@ class Facts:
     def forecast(self, swapped_out: frozenset[str]) -> tuple[Supply, Forecast]:
         """The supply without the workers that a stronger one replaces, and the forecast with it."""
         cluster, observed, names = self.snapshot.cluster, self.observed, self.demand.names
-        supply = supply_of(
-            SupplyContext(
-                observed,
-                self.snapshot,
-                self.pass_context,
-                names,
-                silent=self.silent,
-                leaving=swapped_out | self.quarantined,
-                given_up=self.given_up,
-                replaced=self.replaced,
-                recovered=frozenset(step.worker.worker.id for step in self.recovery.steps if self._enables(step)),
-                later=self.delays.hosts,
-                boot_times=self.launch_context.boots,
-                reported=self.reported,
+        supply = _SUPPLY.of(
+            supply_of(
+                SupplyContext(
+                    observed,
+                    self.snapshot,
+                    self.pass_context,
+                    names,
+                    silent=self.silent,
+                    leaving=swapped_out | self.quarantined,
+                    given_up=self.given_up,
+                    replaced=self.replaced,
+                    recovered=frozenset(step.worker.worker.id for step in self.recovery.steps if self._enables(step)),
+                    later=self.delays.hosts,
+                    boot_times=self.launch_context.boots,
+                    reported=self.reported,
+                )
             )
         )
         most = max_capacity(self.policy, self.snapshot.fleet.buckets, supply.persistent_emptied, cluster.complexes)
@@ -233,6 +236,9 @@ class Facts:
         )
         other_demands = self.unhelped.without(self.demand.wanted) if for_others else ()
         return supply, make_forecast(self.demand.wanted, supply, most, before, other_demands, for_others)
+
+
+_SUPPLY = LastEqual[Supply]()
 
 
 def prepared(snapshot: Snapshot) -> Snapshot:
@@ -267,7 +273,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
     reported = learn_reported(
         observed.workers, memory.reported, cluster.complexes, now, snapshot.overrides.tried_again_at
     )
-    owners = seen_owners(cluster, (part.ask for part in demand.parts), memory.owners, now, policy.owner)
+    owners = seen_owners(_owners_here(cluster, demand, policy.owner), memory.owners, now)
     launch_context = _launch_context(snapshot, came_up, reported, len(owners), observed, spot)
     usage = usage_of(fleet, policy, observed, now)
     return Facts(
@@ -297,6 +303,19 @@ def facts_of(snapshot: Snapshot) -> Facts:
         requests=read_request_needs(snapshot),
         owners=owners,
         unhelped=unhelped_demand(snapshot, demand.wanted),
+    )
+
+
+_RUNNING = LastObjects[frozenset[str]]()
+
+
+def _owners_here(cluster: Cluster, demand: PendingDemand, kind: OwnerKind) -> frozenset[str]:
+    """The owners of waiting jobs; where these are users, of running ones, too."""
+    hosts, waiting = cluster.hosts, demand.owners(kind)
+    if kind is not OwnerKind.USER:
+        return waiting
+    return waiting | _RUNNING.value_of(
+        (hosts,), lambda: frozenset([job.owner for host in hosts for each in host.instances for job in each.jobs])
     )
 
 

@@ -24,6 +24,7 @@ from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.owners import main_owner, name_of, tasks_besides
 from autoscaler.core.policy import NodeArrayPolicy, OwnerKind, Policy
+from autoscaler.core.readable.remembered import LastObjects
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -49,6 +50,9 @@ class LaunchAllowance:
 
     tasks: int
     reason: Reason | None = None
+
+
+_ALL_ALLOWED = LastObjects[tuple[LaunchAllowance, ...]](4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ class Protection:
         if known.stopped is not None:
             return self._of_others(known, known.stopped, demands, counts, open_)
         if not known.categories and not any(each.useless or each.idle for each in open_):
-            return tuple(LaunchAllowance(count) for count in counts)
+            return _ALL_ALLOWED.value_of((counts,), lambda: tuple([LaunchAllowance(count) for count in counts]))
         shared, tried = _shared(known), False
         allowances: list[LaunchAllowance] = []
         for want, count in zip(demands, counts, strict=True):

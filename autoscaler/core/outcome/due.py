@@ -11,6 +11,7 @@ from autoscaler.core.limits.lost_state import LISTINGS_LAG
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.policy import Policy
+from autoscaler.core.readable.remembered import LastObjects
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.idle import paid_until
@@ -45,7 +46,7 @@ def next_due(facts: Facts, memory: Memory, *, rate_limited: bool) -> float | Non
     times = (
         *([memory.lost_at + LISTINGS_LAG] if memory.lost_at is not None else ()),
         *([float(until)] if isinstance(until, int | float) else ()),
-        *_expiries(demands, policy),
+        *_EXPIRIES.value_of((demands, policy), lambda: _expiries(demands, policy)),
         *_ends_of_waiting(facts, memory),
         *(enrolled_at + facts.pass_context.retry_after for enrolled_at in _enrolments(memory.workers)),
         *(event.at + policy.batch_delay for event in memory.launches if demanded),
@@ -57,11 +58,19 @@ def next_due(facts: Facts, memory: Memory, *, rate_limited: bool) -> float | Non
     return min((time for time in times if time > facts.pass_context.now), default=None)
 
 
-def _expiries(demands: Sequence[CategoryDemand], policy: Policy) -> Iterator[float]:
-    for want in demands:
-        for queue in map(policy.queue, want.launches):
-            if queue is not None and not want.expired:
-                yield want.oldest + queue.scale_up_timeout
+_EXPIRIES = LastObjects[frozenset[float]]()
+
+
+def _expiries(demands: Sequence[CategoryDemand], policy: Policy) -> frozenset[float]:
+    return frozenset(
+        [
+            want.oldest + queue.scale_up_timeout
+            for want in demands
+            if not want.expired
+            for queue in map(policy.queue, want.launches)
+            if queue is not None
+        ]
+    )
 
 
 def _ends_of_waiting(facts: Facts, memory: Memory) -> Iterator[float]:

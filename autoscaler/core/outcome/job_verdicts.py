@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 from autoscaler.core.capacity.forecast import PlacementResult
 from autoscaler.core.demand.demand import PendingDemand
@@ -13,6 +13,7 @@ from autoscaler.core.model.complexes import task_count
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import Policy
+from autoscaler.core.readable.remembered import LastObjects
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.snapshot import JobCategoryVerdict
 
@@ -57,37 +58,101 @@ class VerdictContext:
     starving: Callable[[], Mapping[int, Reason]]
     """By position: that smaller jobs take the hosts that could run it. Only used if no other host can come."""
 
+    @property
+    def lasting(self) -> tuple[object, ...]:
+        """All of it that reasons depend on, except who is starving. Methods are equal if those of one object."""
+        return (
+            self.growth,
+            self.blocked,
+            self.unsatisfiable,
+            self.later,
+            self.held_back,
+            self.unhelped,
+            self.unstarted,
+            self.expected_at,
+            self.own,
+        )
+
 
 def job_verdicts(
     reading: PendingDemand, results: Sequence[PlacementResult], policy: Policy, context: VerdictContext
 ) -> tuple[JobCategoryVerdict, ...]:
-    """A verdict for every part of every job category."""
-    verdicts: list[JobCategoryVerdict] = []
+    """A verdict for every part of every job category. Of equal arguments only how long jobs have waited differs."""
+    arguments = (reading, results, policy)
+    told = _TOLD.value_of(arguments, lambda: _tell(reading, results, policy, context), context.lasting)
+    if told.starving is not None:
+        starving = context.starving()
+        told = _TOLD_STARVING.value_of(
+            arguments,
+            lambda: told if told.starving == starving else _tell(reading, results, policy, context),
+            (context.lasting, starving),
+        )
+    at = context.at
+    return tuple(
+        [
+            JobCategoryVerdict(
+                part.jobs,
+                part.tasks,
+                part.ask,
+                part.count,
+                counted,
+                at - part.oldest if part.oldest < at else 0.0,
+                reason,
+            )
+            for part, reason, counted in told.verdicts
+        ]
+    )
+
+
+_Verdict = tuple[CategoryPart, Reason, bool]
+"""A part with its reason, and whether it counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """All verdicts, except for the time."""
+
+    verdicts: tuple[_Verdict, ...]
+    starving: Mapping[int, Reason] | None
+    """What `VerdictContext.starving` said; None: it was not asked."""
+
+
+_TOLD, _TOLD_STARVING = LastObjects[_Told](), LastObjects[_Told]()
+
+
+def _tell(reading: PendingDemand, results: Sequence[PlacementResult], policy: Policy, context: VerdictContext) -> _Told:
+    asked: list[Mapping[int, Reason]] = []
+
+    def starving() -> Mapping[int, Reason]:
+        asked[:] = [context.starving()]
+        return asked[0]
+
+    noted = replace(context, starving=starving, expected_at=cache(context.expected_at))
+    verdicts: list[_Verdict] = []
     for position, (want, parts, result) in enumerate(zip(reading.wanted, reading.counted, results, strict=True)):
-        besides = partial(_besides, position, context)
-        verdicts += _counted(parts, result, _reasons_of(want, position, policy, context, besides), besides, context)
-    unsatisfiable, at = context.unsatisfiable, context.at
+        besides = partial(_besides, position, noted)
+        verdicts += _counted(parts, result, _reasons_of(want, position, policy, noted, besides), besides, noted)
     verdicts += [
         verdict
         for part in reading.uncounted
         if part.reason is not None
         for verdict in _uncounted(
-            part, part.reason, unsatisfiable if part.reason.code in _MAYBE_UNSATISFIABLE else {}, at
+            part, part.reason, noted.unsatisfiable if part.reason.code in _MAYBE_UNSATISFIABLE else {}
         )
     ]
-    return _by_job(verdicts)
+    return _Told(_by_job(verdicts), asked[0] if asked else None)
 
 
-def _by_job(verdicts: list[JobCategoryVerdict]) -> tuple[JobCategoryVerdict, ...]:
+def _by_job(verdicts: list[_Verdict]) -> tuple[_Verdict, ...]:
     """Sorted by first job, then first tasks, then counted ones first. If all first jobs differ, a sort by them is
     enough; else three sorts by one value are faster than one by all of them.
     """
-    firsts = [verdict.jobs[0] if verdict.jobs else -1 for verdict in verdicts]
+    firsts = [part.jobs[0] if part.jobs else -1 for part, _, _ in verdicts]
     if len(set(firsts)) == len(firsts):
         return tuple(map(dict(zip(firsts, verdicts, strict=True)).__getitem__, sorted(firsts)))
-    verdicts.sort(key=lambda verdict: not verdict.counted)
-    verdicts.sort(key=lambda verdict: verdict.tasks[0] if verdict.tasks else "")
-    verdicts.sort(key=lambda verdict: verdict.jobs[0] if verdict.jobs else -1)
+    verdicts.sort(key=lambda verdict: not verdict[2])
+    verdicts.sort(key=lambda verdict: verdict[0].tasks[0] if verdict[0].tasks else "")
+    verdicts.sort(key=lambda verdict: verdict[0].jobs[0] if verdict[0].jobs else -1)
     return tuple(verdicts)
 
 
@@ -141,8 +206,8 @@ def _counted(
     reason_of: Callable[[int, int, int, int], Reason],
     besides: Callable[[Reason], Reason],
     context: VerdictContext,
-) -> list[JobCategoryVerdict]:
-    verdicts: list[JobCategoryVerdict] = []
+) -> list[_Verdict]:
+    verdicts: list[_Verdict] = []
     left_now, left_coming = result.now, result.coming
     for part in parts:
         now = coming = 0
@@ -152,9 +217,9 @@ def _counted(
             left_now, left_coming = left_now - now, left_coming - coming
         unmet = part.count - now - coming
         if unmet and result.refusal is not None:
-            verdicts += _uncounted(part, result.refusal, context.unsatisfiable, context.at, besides)
+            verdicts += _uncounted(part, result.refusal, context.unsatisfiable, besides)
         else:
-            verdicts.append(_verdict(part, reason_of(now, coming, unmet, len(part.jobs)), context.at, counted=True))
+            verdicts.append((part, reason_of(now, coming, unmet, len(part.jobs)), True))
     return verdicts
 
 
@@ -166,12 +231,11 @@ def _uncounted(
     part: CategoryPart,
     reason: Reason,
     unsatisfiable: Mapping[int, Reason],
-    at: float,
     besides: Callable[[Reason], Reason] = lambda reason: reason,
-) -> list[JobCategoryVerdict]:
+) -> list[_Verdict]:
     """One verdict for each set of jobs of a part with the same reason."""
     if not unsatisfiable or unsatisfiable.keys().isdisjoint(part.jobs):
-        return [_verdict(part, besides(reason), at, counted=False)]
+        return [(part, besides(reason), False)]
     groups: dict[Reason, list[tuple[int, str]]] = {}
     for job, tasks in zip(part.jobs, part.tasks, strict=True):
         groups.setdefault(unsatisfiable.get(job, reason), []).append((job, tasks))
@@ -184,7 +248,7 @@ def _uncounted(
         )
         for why, some in groups.items()
     }
-    return [_verdict(some, besides(why), at, counted=False) for why, some in alike.items()]
+    return [(some, besides(why), False) for why, some in alike.items()]
 
 
 def _without_growth(coming: int, jobs: int) -> Reason:
@@ -224,8 +288,3 @@ def _growth_of(want: CategoryDemand, context: VerdictContext) -> Reason | None:
         if found is not None:
             return context.own(want, queue, found)
     return None
-
-
-def _verdict(part: CategoryPart, reason: Reason, at: float, *, counted: bool) -> JobCategoryVerdict:
-    waited = at - part.oldest if part.oldest < at else 0.0
-    return JobCategoryVerdict(part.jobs, part.tasks, part.ask, part.count, counted, waited, reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from functools import cache
 
 from autoscaler.core.actions import Action, Launch
@@ -21,6 +21,7 @@ from autoscaler.core.outcome.own_growth import own_growth
 from autoscaler.core.outcome.starving import starving
 from autoscaler.core.outcome.unstarted_jobs import unstarted_jobs, unstarted_reasons
 from autoscaler.core.outcome.waiting_notes import Waiting, tell_waiting
+from autoscaler.core.readable.remembered import LastObjects
 from autoscaler.core.recovery.recovery import Recovery, uncertain_jobs
 from autoscaler.core.requests.targets import unknown_arrays, unknown_types
 from autoscaler.core.scale_down.auto_stop import answers
@@ -78,11 +79,8 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
             *uncertain_jobs(facts.observed),
         ),
         waiting=demand.waiting,
-        counted=sum(
-            want.count if result.refusal is None else result.now + result.coming
-            for want, result in zip(demand.wanted, results, strict=True)
-        ),
-        fitting=sum(result.now + result.coming for result in results),
+        counted=sum([want.count for want in decided.forecast.possible(demand.wanted)]),
+        fitting=sum(decided.forecast.fitting),
         auto_stops=answers(steps, facts.snapshot.requests.auto_stops),
         withheld=launches.withheld,
         failures=facts.failed,
@@ -126,7 +124,7 @@ def _verdict_context(
         unstarted=unstarted_reasons(facts, memory_of_unstarted),
         unhelped=decided.protection.unhelped_reasons(demands, facts.policy),
         own=own_growth(facts.policy, snapshot.fleet.buckets, launches.buckets, snapshot.cluster.complexes).of,
-        expected_at=cache(decided.supply.expected_at),
+        expected_at=decided.supply.expected_at,
         starving=cache(
             lambda: starving(demands, decided.forecast.results, facts.observed, snapshot.cluster, facts.demand.names)
         ),
@@ -187,8 +185,15 @@ def _notes(facts: Facts, decided: Decisions) -> tuple[Reason, ...]:
 
 def _served(launches: Sequence[Launch], demand: PendingDemand) -> Mapping[str, tuple[tuple[int, ...], ...]]:
     """By category, the jobs that these launches are for."""
-    keys = {key for launch in launches for key, _ in launch.assignment}
+    keys = frozenset([key for launch in launches for key, _ in launch.assignment])
     # Launches serve the first demands first, so most keys need not be made.
+    return _SERVED.value_of((demand,), lambda: _served_by(keys, demand), keys)
+
+
+_SERVED = LastObjects[Mapping[str, tuple[tuple[int, ...], ...]]]()
+
+
+def _served_by(keys: Set[str], demand: PendingDemand) -> Mapping[str, tuple[tuple[int, ...], ...]]:
     left, found = set(keys), dict[str, tuple[tuple[int, ...], ...]]()
     for want, parts in zip(demand.wanted, demand.counted, strict=True):
         if not left:

@@ -17,6 +17,7 @@ from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.owners import in_turn, owner_of
 from autoscaler.core.placement.placement import takes_part
+from autoscaler.core.readable.remembered import LastObjects
 
 BETWEEN = 20.0
 """Seconds between two questions."""
@@ -50,7 +51,10 @@ def unstarted_jobs(
     """`there`: hosts with room now. `results`: parallel to the wanted demands."""
     known, says = facts.snapshot.memory.unstarted, facts.snapshot.evidence.scheduler
     found: list[UnstartedJob] = []
-    for want, parts, result in zip(facts.demand.wanted, facts.demand.counted, results, strict=True):
+    kept = any(note.kept_by is KeptBy.HOSTS for note in known.values())
+    fitting = _FITTING.value_of((results,), lambda: [at for at, result in enumerate(results) if result.now])
+    for at in range(len(results)) if kept else fitting:  # of others it only matters what keeps them
+        want, parts, result = facts.demand.wanted[at], facts.demand.counted[at], results[at]
         before = note_of(parts, known) if known else None
         note = _continued(before, parts, facts) if before is not None else None
         if note is None and result.now:
@@ -60,6 +64,9 @@ def unstarted_jobs(
             found.append(note if said is None else _answered(note, said, want, there, facts.pass_context.now))
     found.sort(key=lambda note: (note.since, note.job))
     return {note.job: note for note in islice(in_turn((note.owner, note) for note in found), REMEMBERED)}
+
+
+_FITTING = LastObjects[list[int]]()
 
 
 def unstarted_reasons(facts: Facts, notes: Mapping[int, UnstartedJob]) -> Mapping[int, Reason]:

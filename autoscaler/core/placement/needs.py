@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
 
 from autoscaler.core.model.complexes import TOO_MUCH
-from autoscaler.core.model.demand_vector import Amounts, Demand, Property
+from autoscaler.core.model.demand_vector import Amounts, CategoryDemand, Demand, Property
+from autoscaler.core.readable.remembered import LastObjects
 
 SLOTS = "slots"
 """As a consumable of a host: a limit on its slots over all pools together."""
@@ -52,6 +53,14 @@ class Need:
     """All that a host could have to give at once, besides slots: for a visit, for the task, for each host."""
     number: int = field(default=0, compare=False)
     """Each need that is made has its own."""
+
+
+_WANTS = LastObjects[tuple[Want, ...]](4)
+
+
+def wants_of(demands: Sequence[CategoryDemand]) -> tuple[Want, ...]:
+    """All tasks of these demands."""
+    return _WANTS.value_of((demands,), lambda: tuple([(want.demand, want.count) for want in demands]))
 
 
 def requested_amounts(demand: Demand) -> Amounts:

@@ -73,6 +73,11 @@ class OpenPlacement:
         self._demand = 0
 
     @property
+    def state(self) -> object:
+        """What the next placement depends on: the same object as long as that is the same."""
+        return self._state
+
+    @property
     def _state(self) -> State:
         """Shared with other placements, so never changed: what is this placement's own while it places is apart."""
         if self._known is None:

@@ -89,30 +89,51 @@ class PerArguments(Generic[Value]):
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
-        self._known: dict[Hashable, tuple[tuple[object, ...], Value]] = {}
+        self._known: dict[Hashable, tuple[tuple[object, ...], object, Value]] = {}
 
-    def of(self, key: Hashable, arguments: tuple[object, ...], make: Callable[[], Value]) -> Value:
-        """`key`: what the arguments are found by."""
+    def of(
+        self, key: Hashable, arguments: tuple[object, ...], make: Callable[[], Value], besides: object = None
+    ) -> Value:
+        """`key`: what the arguments are found by. `besides`: arguments that are compared by their contents."""
         entry = self._known.get(key)
-        if entry is None or not same_objects(entry[0], arguments):
+        if entry is None or entry[1] != besides or not same_objects(entry[0], arguments):
             if len(self._known) >= self._most:
                 self._known.clear()
-            entry = self._known[key] = arguments, make()
-        return entry[1]
+            entry = self._known[key] = arguments, besides, make()
+        return entry[2]
 
 
 class LastObjects(Generic[Value]):
-    """The value of a pure function for the arguments of the last call, which are compared by identity."""
+    """The values of a pure function for the arguments of the last few calls, which are compared by identity."""
+
+    def __init__(self, most: int = 1) -> None:
+        self._most = most
+        self._known: tuple[tuple[tuple[object, ...], object, Value], ...] = ()
+        """The newest last. Replaced as a whole: another thread may plan at the same time."""
+
+    def value_of(self, arguments: tuple[object, ...], of: Callable[[], Value], besides: object = None) -> Value:
+        """`arguments` and `besides`: all that the value depends on. `besides` is compared by its contents."""
+        known = self._known
+        for objects, values, value in reversed(known):
+            if same_objects(objects, arguments) and values == besides:
+                return value
+        made = of()
+        self._known = (*known, (arguments, besides, made))[-self._most :]
+        return made
+
+
+class LastEqual(Generic[Value]):
+    """The last of some equal values: what is made of it is found again by identity."""
 
     def __init__(self) -> None:
-        self._last: tuple[tuple[object, ...], Value] | None = None
+        self._last: Value | None = None
 
-    def value_of(self, arguments: tuple[object, ...], of: Callable[[], Value]) -> Value:
-        """`arguments`: all that the value depends on."""
+    def of(self, value: Value) -> Value:
+        """The last value itself, if this one is equal; else this one."""
         last = self._last
-        if last is None or not same_objects(last[0], arguments):
-            last = self._last = arguments, of()
-        return last[1]
+        if last is None or last != value:
+            last = self._last = value
+        return last
 
 
 class LastValue(Generic[Value]):

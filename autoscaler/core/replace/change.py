@@ -19,6 +19,7 @@ from autoscaler.core.placement.needs import Want
 from autoscaler.core.placement.placed import Placement
 from autoscaler.core.placement.placement import OpenPlacement, as_shares, place
 from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.readable.remembered import PerArguments
 from autoscaler.core.scale_down.floors import Floor
 from autoscaler.core.workers.worker_state import WorkerState
 
@@ -169,7 +170,15 @@ def serving_options(state: ArrayState) -> tuple[LaunchOffer, ...]:
 
 def any_option_with_room(state: ArrayState, usage: Usage) -> bool:
     """Whether some option would serve stuck tasks beside this usage."""
-    return any(placed.new_used for _, placed in _placed(state, usage))
+    return _WITH_ROOM.of(
+        (state.array.name, usage),
+        (state.options, state.stuck, state.fitting, state.supply),
+        lambda: any(placed.new_used for _, placed in _placed(state, usage)),
+        (state.array.limits, state.present),
+    )
+
+
+_WITH_ROOM = PerArguments[bool](256)
 
 
 def options_with_room(state: ArrayState, usage: Usage) -> tuple[LaunchOffer, ...]:

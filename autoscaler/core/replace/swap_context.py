@@ -20,7 +20,7 @@ from autoscaler.core.placement.hosts import emptied_host, host_values_of
 from autoscaler.core.placement.needs import Want
 from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy
-from autoscaler.core.readable.remembered import LastObjects, PerObject
+from autoscaler.core.readable.remembered import LastObjects, PerArguments, PerObject
 from autoscaler.core.replace.change import ArrayState, Readiness, ReplacedWorker
 from autoscaler.core.replace.free_soon import empty_at, freed_host
 from autoscaler.core.scale_down.floors import Floor
@@ -121,30 +121,33 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, swapped_out: Se
     launch_context, forecast, usage = context.launch_context, context.forecast, context.usage[array.name]
     queue = launch_context.policy.queue(array.queue)
     unmet = forecast.unmet(context.wanted)
-    waiting = [
-        at
-        for at, (want, count) in enumerate(zip(context.wanted, unmet, strict=True))
-        if count and want.expired and array.queue in want.launches
-    ]
+    waiting = _WAITING.of(
+        array.queue,
+        (context.wanted, unmet),
+        lambda: [
+            at
+            for at, (want, count) in enumerate(zip(context.wanted, unmet, strict=True))
+            if count and want.expired and array.queue in want.launches
+        ],
+    )
     if not waiting or queue is None or queue.node_array != array.name:
         return None
     soon = context.pass_context.now + boot_time(array, context.observed)
     workers = _emptied(array, context, swapped_out)
     others = (*_others(context, soon), *context.supply.coming)
     hosts = (*others, *workers.values())
-    empty = OpenPlacement(hosts)
-    stuck = [at for at in waiting if not empty.takes(context.wanted[at].demand)]
-    if not stuck:
+    empty, wanted = OpenPlacement(hosts), context.wanted
+    stuck = _STUCK.of(array.queue, (wanted, unmet, waiting, empty.state), lambda: _stuck(wanted, unmet, waiting, empty))
+    if not stuck.positions:
         return None
     options, _ = launch_context.offers(array, usage)
-    fits = [result.now + result.coming for result in forecast.results]
     return ArrayState(
         array=array,
         options=options,
-        positions=frozenset(stuck),
-        stuck=tuple((context.wanted[at].demand, unmet[at]) for at in stuck),
-        unmet=_wants(context.wanted, unmet),
-        fitting=_wants(context.wanted, fits),
+        positions=stuck.positions,
+        stuck=stuck.wants,
+        unmet=_wants(wanted, unmet),
+        fitting=_wants(wanted, forecast.fitting),
         supply=forecast.supply,
         workers=workers,
         others=others,
@@ -157,8 +160,33 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, swapped_out: Se
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Stuck:
+    """The demand of an array that would not fit if all running jobs had ended."""
+
+    positions: frozenset[int]
+    wants: tuple[Want, ...]
+
+
+_WAITING, _STUCK = PerArguments[list[int]](256), PerArguments[_Stuck](256)
+
+
+def _stuck(
+    wanted: Sequence[CategoryDemand], unmet: Sequence[int], waiting: Sequence[int], empty: OpenPlacement
+) -> _Stuck:
+    found = [at for at in waiting if not empty.takes(wanted[at].demand)]
+    return _Stuck(frozenset(found), tuple([(wanted[at].demand, unmet[at]) for at in found]))
+
+
+_WANTS = LastObjects[tuple[Want, ...]](4)
+
+
 def _wants(demands: Sequence[CategoryDemand], counts: Sequence[int]) -> tuple[Want, ...]:
-    return tuple((want.demand, count) for want, count in zip(demands, counts, strict=True) if count)
+    """Those demands of which there are any tasks."""
+    return _WANTS.value_of(
+        (demands, counts),
+        lambda: tuple([(want.demand, count) for want, count in zip(demands, counts, strict=True) if count]),
+    )
 
 
 _EMPTIED = PerObject[ExecutionHost, Host]()

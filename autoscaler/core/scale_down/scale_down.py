@@ -14,7 +14,7 @@ from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason
-from autoscaler.core.placement.needs import Want
+from autoscaler.core.placement.needs import wants_of
 from autoscaler.core.placement.placement import as_shares, place
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.scale_down.floors import Floor
@@ -53,7 +53,7 @@ def needed_hosts(
     """
     if not leaving or not demands:
         return frozenset()
-    wants: tuple[Want, ...] = tuple((want.demand, want.count) for want in demands)
+    wants = wants_of(demands)
     hosts = [*fixed, *(host for _, host in leaving), *last]
     full = place(wants, hosts)
     spread = [

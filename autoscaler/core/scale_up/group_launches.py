@@ -18,6 +18,7 @@ from autoscaler.core.model.request_sets import Requests
 from autoscaler.core.owners import ordered_for
 from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.readable.remembered import LastObjects
 from autoscaler.core.requests.group_names import group_id
 from autoscaler.core.requests.instance_types import not_offered
 from autoscaler.core.scale_up.group_offers import (
@@ -97,6 +98,14 @@ def find_groups(
     )
 
 
+_TOGETHER = LastObjects[bool](2)
+
+
+def _any_together(wanted: Sequence[CategoryDemand]) -> bool:
+    """Whether some demand needs hosts of one group."""
+    return _TOGETHER.value_of((wanted,), lambda: any(want.demand.together for want in wanted))
+
+
 def launch_groups(
     grouping: Grouping,
     group_verdicts: Mapping[str, GroupVerdict],
@@ -105,7 +114,7 @@ def launch_groups(
 ) -> GroupLaunches:
     """`earlier`: the other launches of this pass."""
     groups, policy = grouping.groups, grouping.group_context.launch_context.policy
-    if not (groups or grouping.targets or any(want.demand.together for want in needs.wanted)):
+    if not (groups or grouping.targets or _any_together(needs.wanted)):
         return GroupLaunches()
     ledger, placement = _opened(grouping, group_verdicts, earlier), needs.placement.copy()
     notes: list[Reason | None] = []

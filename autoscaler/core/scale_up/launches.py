@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 from autoscaler.core.actions import Launch
 from autoscaler.core.limits.limits import Usage, as_event, most_of
 from autoscaler.core.limits.protected_mode import LaunchAllowance
+from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import InstanceType
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import CreatedNode
 from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.readable.remembered import PerArguments
 from autoscaler.core.requests.arrays import GROUPS, families, family_of
 from autoscaler.core.requests.created_nodes import by_request
 from autoscaler.core.requests.targets import Need
@@ -91,7 +93,13 @@ def launch_all(
         notes.pop(blocked, None)  # the pass reports it anyway
     return Launches(
         launches=tuple(growth.launch for _, growth in found if growth.launch is not None),
-        buckets=tuple(replace(verdict, judged_for=array.name) for array, growth in found for verdict in growth.buckets),
+        buckets=tuple(
+            [
+                BucketVerdict(verdict.bucket, verdict.chosen, verdict.reason, array.name)
+                for array, growth in found
+                for verdict in growth.buckets
+            ]
+        ),
         notes=tuple(notes),
         by_queue={queue: reason for queue, reason in by_queue.items() if reason is not None},
         withheld=withheld,
@@ -117,21 +125,17 @@ def _for_demand(
     """
     found: _Found = []
     held_back: dict[int, Reason] = {}
-    placement, unmet = needs.placement, list(needs.unmet)
+    placement, unmet = needs.placement, needs.unmet
     for array in launch_context.policy.node_arrays:
         queue = launch_context.policy.queue(array.queue)
         default = queue is not None and queue.node_array == array.name
-        mine = [
-            count if default and want.expired and array.queue in want.launches and not want.demand.together else 0
-            for want, count in zip(needs.wanted, unmet, strict=True)
-        ]
+        mine = _mine(array, needs.wanted, unmet) if default else (0,) * len(unmet)
+        any_mine = any(mine)
         allowances = needs.protection.hold_back(array, needs.wanted, mine)
-        limited, kind = launch_context.owners_at_limit(array) if any(mine) else {}, launch_context.policy.owner
+        limited, kind = launch_context.owners_at_limit(array) if any_mine else {}, launch_context.policy.owner
         allowances = without_limited(allowances, needs.wanted, mine, limited, kind)
-        mine = [each.tasks for each in allowances]
-        held_back |= {
-            at: each.reason for at, each in enumerate(allowances) if each.reason is not None and not each.tasks
-        }
+        mine, with_reason = _allowed(array, allowances)
+        held_back |= with_reason
         short = needs.short_of_floor(array)
         obstacle = blocked or needs.missing.get(array.queue)
         if obstacle is not None:
@@ -145,18 +149,51 @@ def _for_demand(
         placement = growth.placement or placement
         usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)
         if growth.covered:
-            unmet = [count - covered for count, covered in zip(unmet, growth.covered, strict=True)]
+            unmet = tuple([count - covered for count, covered in zip(unmet, growth.covered, strict=True)])
     return found, usage, launch_context, {at: reason for at, reason in held_back.items() if unmet[at]}
+
+
+def _mine(array: NodeArrayPolicy, wanted: Sequence[CategoryDemand], unmet: Sequence[int]) -> tuple[int, ...]:
+    """Of the unmet tasks, those that the default array of a queue launches for."""
+    return _MINE.of(
+        array.name,
+        (array, wanted, unmet),
+        lambda: tuple(
+            [
+                count if want.expired and array.queue in want.launches and not want.demand.together else 0
+                for want, count in zip(wanted, unmet, strict=True)
+            ]
+        ),
+    )
+
+
+def _allowed(
+    array: NodeArrayPolicy, allowances: Sequence[LaunchAllowance]
+) -> tuple[tuple[int, ...], Mapping[int, Reason]]:
+    """The tasks that may be launched for, and by position why nothing is."""
+    return _ALLOWED.of(
+        array.name,
+        (allowances,),
+        lambda: (
+            tuple([each.tasks for each in allowances]),
+            {at: each.reason for at, each in enumerate(allowances) if each.reason is not None and not each.tasks},
+        ),
+    )
+
+
+_MINE, _ALLOWED = PerArguments[tuple[int, ...]](256), PerArguments[tuple[tuple[int, ...], Mapping[int, Reason]]](256)
 
 
 def _as_trial(
     growth: ArrayLaunch, allowances: Sequence[LaunchAllowance], limited: Collection[Reason] = ()
 ) -> ArrayLaunch:
     """The launch; if launches like it helped no job, its reason says so."""
+    if growth.launch is None:
+        return growth
     tried = next(
         (each.reason for each in allowances if each.tasks and each.reason and each.reason not in limited), None
     )
-    if growth.launch is None or tried is None:
+    if tried is None:
         return growth
     return replace(growth, launch=replace(growth.launch, reason=growth.launch.reason.then(tried)))
 

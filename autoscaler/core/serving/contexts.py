@@ -6,6 +6,7 @@ from autoscaler.core.capacity.forecast import Forecast
 from autoscaler.core.capacity.supply import Supply
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.limits.protected_mode import Protection
+from autoscaler.core.placement.needs import wants_of
 from autoscaler.core.replace.swap_context import SwapContext
 from autoscaler.core.scale_down.floors import floors_of, short_of_floors
 from autoscaler.core.scale_up.launch_needs import LaunchNeeds
@@ -38,12 +39,14 @@ def launch_needs(
     nothing is launched in their place; nor for jobs that wait for workers to be free.
     """
     demands, returning, placement = facts.demand.wanted, facts.returning, forecast.placement.copy()
-    unmet = [*facts.delays.launchable(forecast.unmet(demands), demands)]
+    unmet = facts.delays.launchable(forecast.unmet(demands), demands)
     free = free_in_time(facts, supply, unmet, serving.leaving)
-    unmet = [count - waiting for count, waiting in zip(unmet, free.tasks, strict=True)]
-    unmet += placement.place([(want.demand, want.count) for want in returning]).unmet
+    if free.tasks is not None:
+        unmet = tuple([count - waiting for count, waiting in zip(unmet, free.tasks, strict=True)])
+    if returning:
+        unmet = (*unmet, *placement.place(wants_of(returning)).unmet)
     return LaunchNeeds(
-        (*demands, *returning),
+        (*demands, *returning) if returning else demands,
         unmet,
         placement,
         short_of_floors(facts.snapshot, floors_of(facts.observed, facts.policy, facts.pass_context)),

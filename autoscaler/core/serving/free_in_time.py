@@ -23,6 +23,7 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.needs import Want
 from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.readable.remembered import LastObjects
 from autoscaler.core.replace.free_soon import freed_host
 from autoscaler.core.replace.swap_context import seen_boot_time
 
@@ -34,8 +35,8 @@ STEPS = 4
 class FreeInTime:
     """What is not launched because of it."""
 
-    tasks: tuple[int, ...]
-    """Parallel to the demands: tasks that will find room."""
+    tasks: tuple[int, ...] | None = None
+    """Parallel to the demands: tasks that will find room; None: none."""
     reasons: Mapping[int, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By position of a demand of which all tasks without room wait so."""
     due: float | None = None
@@ -49,21 +50,45 @@ def free_in_time(facts: Facts, supply: Supply, unmet: Sequence[int], leaving: fr
     boots = {
         queue: seen for queue, array in limits.items() if (seen := seen_boot_time(array, facts.observed)) is not None
     }
-    until = [_until(want, limits, boots) if count else -inf for want, count in zip(wanted, unmet, strict=True)]
-    if not any(at > now for at in until):
-        return FreeInTime((0,) * len(unmet))
+    until = _UNTIL.value_of((wanted, unmet, facts.policy), lambda: _until_each(wanted, unmet, limits, boots), boots)
+    if until.last <= now:
+        return FreeInTime()
     boot = min(boots.values())
     left = _without_room(facts, supply, leaving, boot)
-    tasks = tuple(max(count - after, 0) if at > now else 0 for count, after, at in zip(unmet, left, until, strict=True))
+    tasks = tuple(
+        max(count - after, 0) if at > now else 0 for count, after, at in zip(unmet, left, until.each, strict=True)
+    )
     if not any(tasks):
-        return FreeInTime(tasks)
+        return FreeInTime()
     reasons = {
-        at: because(Code.WAITS_FOR_FREE, tasks=waiting, until_at=until[at])
+        at: because(Code.WAITS_FOR_FREE, tasks=waiting, until_at=until.each[at])
         for at, (waiting, count) in enumerate(zip(tasks, unmet, strict=True))
         if waiting and waiting == count
     }
-    ends = [end for waiting, end in zip(tasks, until, strict=True) if waiting]
+    ends = [end for waiting, end in zip(tasks, until.each, strict=True) if waiting]
     return FreeInTime(tasks, reasons, min(now + boot / STEPS, *ends))
+
+
+@dataclass(frozen=True, slots=True)
+class _Until:
+    """Until when each demand may wait."""
+
+    each: tuple[float, ...]
+    last: float
+    """The latest of them."""
+
+
+_UNTIL = LastObjects[_Until]()
+
+
+def _until_each(
+    wanted: Sequence[CategoryDemand],
+    unmet: Sequence[int],
+    limits: Mapping[str, NodeArrayPolicy],
+    boots: Mapping[str, float],
+) -> _Until:
+    each = tuple([_until(want, limits, boots) if count else -inf for want, count in zip(wanted, unmet, strict=True)])
+    return _Until(each, max(each, default=-inf))
 
 
 def _until(want: CategoryDemand, limits: Mapping[str, NodeArrayPolicy], boots: Mapping[str, float]) -> float:

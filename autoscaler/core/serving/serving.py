@@ -14,6 +14,7 @@ from autoscaler.core.facts.facts import Facts
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.needs import wants_of
 from autoscaler.core.placement.placement import place
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.requests.targets import Holding, hold
@@ -100,7 +101,7 @@ class _UseOrder:
     def used(self, demands: Sequence[CategoryDemand]) -> frozenset[str]:
         """Names of all hosts that demand uses."""
         hosts = [*self.first, *(host for _, host in self.dispensable), *self.last]
-        return place([(want.demand, want.count) for want in demands], hosts).used
+        return place(wants_of(demands), hosts).used
 
 
 def _use_order(facts: Facts, supply: Supply, forecast: Forecast) -> _UseOrder:

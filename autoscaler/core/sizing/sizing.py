@@ -21,13 +21,14 @@ from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_l
 from autoscaler.core.model.cluster import Cluster, Complex, JobRequest
 from autoscaler.core.model.complexes import task_count
 from autoscaler.core.model.demand_vector import CategoryDemand
-from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
+from autoscaler.core.model.fleet import Bucket, InstanceType, OrderedFor, PriceType
 from autoscaler.core.model.memory import Backoff, Event, ReportedType
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.owners import main_owner, ordered_for
 from autoscaler.core.placement.needs import Want
 from autoscaler.core.placement.placement import PLENTY, OpenPlacement
 from autoscaler.core.policy import FITTING, NodeArrayPolicy, Policy
+from autoscaler.core.readable.remembered import LastObjects, PerArguments
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.instance_types import not_offered
 from autoscaler.core.sizing.cheapest.spot import not_for_spot, weighed
@@ -107,6 +108,8 @@ class LaunchContext:
 
     def keeps_to_cheapest(self, demands: Iterable[CategoryDemand] = ()) -> Budget | None:
         """The budget that allows a launch for these jobs only the cheapest offer; None: there is none."""
+        if not self.only_cheapest:
+            return None
         asks = [ask for want in demands for ask in want.asks]
         owners = {(Whose.USER, ask.owner) for ask in asks} | {(Whose.PROJECT, ask.project or "") for ask in asks}
         owners.add((Whose.CELL, ""))
@@ -117,7 +120,15 @@ class LaunchContext:
     ) -> tuple[tuple[LaunchOffer, ...], tuple[BucketVerdict, ...]]:
         """The offers that can be ordered for an array now, and why other buckets cannot. `more`: further backoffs."""
         backoffs = (*self.backoffs, *more)
-        return offers_for(array, self.buckets, backoffs, usage, self.complexes, waited=waited, reported=self.reported)
+        early = len(array.price_types) > 1 and waited < array.price_type_deadline
+        return _OFFERS.of(
+            (array.name, early),
+            (self.buckets, self.complexes),
+            lambda: offers_for(
+                array, self.buckets, backoffs, usage, self.complexes, waited=waited, reported=self.reported
+            ),
+            (array, backoffs, usage, self.reported),
+        )
 
     def stopped_by(self, array: NodeArrayPolicy) -> Reason | None:
         """Why the array launches nothing until an operator acts: an error that lasts, of it or of the array that it
@@ -154,7 +165,10 @@ class LaunchContext:
 
     def main_owner_of(self, demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> str:
         """The owner of most of these tasks; '': there are none."""
-        return main_owner(ordered_for(demands, tasks), self.policy.owner)
+        return main_owner(_ordered_for(demands, tasks), self.policy.owner)
+
+
+_OFFERS = PerArguments[tuple[tuple[LaunchOffer, ...], tuple[BucketVerdict, ...]]](256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +184,11 @@ class Shortfall:
     """Workers missing to reach the floor; launched if no task is unmet."""
 
     @property
-    def demands(self) -> list[Want]:
-        return [(want.demand, count) for want, count in zip(self.wanted, self.unmet, strict=True)]
+    def demands(self) -> tuple[Want, ...]:
+        return _DEMANDS.value_of(
+            (self.wanted, self.unmet),
+            lambda: tuple([(want.demand, count) for want, count in zip(self.wanted, self.unmet, strict=True)]),
+        )
 
     @property
     def needing(self) -> list[CategoryDemand]:
@@ -181,7 +198,25 @@ class Shortfall:
     @property
     def oldest(self) -> float:
         """When the oldest of the unmet demand began to wait; -inf: none is unmet."""
-        return min((want.oldest for want in self.needing), default=float("-inf"))
+        return _OLDEST.value_of(
+            (self.wanted, self.unmet), lambda: min([want.oldest for want in self.needing], default=float("-inf"))
+        )
+
+    @property
+    def since(self) -> tuple[float, ...]:
+        """Parallel to `wanted`: when each began to wait."""
+        return _SINCE.value_of((self.wanted,), lambda: tuple([want.oldest for want in self.wanted]))
+
+    @property
+    def slots(self) -> int:
+        """Of the unmet tasks."""
+        return _SLOTS.value_of(
+            (self.wanted, self.unmet), lambda: sum([demand.slots * count for demand, count in self.demands])
+        )
+
+
+_DEMANDS, _OLDEST = LastObjects[tuple[Want, ...]](4), LastObjects[float](4)
+_SINCE, _SLOTS = LastObjects[tuple[float, ...]](2), LastObjects[int](4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +288,7 @@ def size_launch(
         what_is_left(array.limits, usage),
         launch_context.now,
         array.scale_up_batch,
-        tuple(want.oldest for want in shortfall.wanted),
+        shortfall.since,
         launch_context.run_times_of(shortfall) if array.compares_paid else (),
         launch_context.boots.get(array.name, 0.0),
         steady,
@@ -265,8 +300,7 @@ def size_launch(
     sized: Sequence[Proposal]
     if unmet:
         sized = _proposed(array, problem, usage, most) if replacing is None else replacing.propose(problem)
-        slots = sum(demand.slots * count for demand, count in wants)
-        reason = because(Code.DEMAND, queue=array.queue, tasks=unmet, slots=slots)
+        reason = because(Code.DEMAND, queue=array.queue, tasks=unmet, slots=shortfall.slots)
         reason = reason if replacing is None else reason.then(replacing.reason)
     else:
         sized = [_so_many(offer, shortfall.workers) for offer in _by_preference(array, problem)]
@@ -285,10 +319,17 @@ def size_launch(
     launch = replace(
         growth.launch,
         assignment=assignment_of(shortfall.wanted, served),
-        ordered_for=ordered_for(shortfall.wanted, served),
+        ordered_for=_ordered_for(shortfall.wanted, served),
     )
     meant = replace(chosen[0], parts=chosen[0].at_most(count))
     return replace(growth, launch=launch, assigned=_assigned(problem, meant) if launch_context.policy.assigns else ())
+
+
+_ORDERED_FOR = LastObjects[tuple[OrderedFor, ...]](4)
+
+
+def _ordered_for(demands: Sequence[CategoryDemand], tasks: Sequence[int]) -> tuple[OrderedFor, ...]:
+    return _ORDERED_FOR.value_of((demands, tasks), lambda: ordered_for(demands, tasks))
 
 
 def _with_interruptions(
@@ -326,8 +367,25 @@ def _proposed(array: NodeArrayPolicy, problem: Problem, usage: Usage, most: int)
         def fitting(rest: Problem) -> Sequence[LaunchOffer]:
             return fitting_first(preferred(array, rest), rest.unmet, rest.placement, usage, most)
 
-        return one_by_one(problem, fitting)
+        return _fixed(array, problem, lambda: one_by_one(problem, fitting), (usage, most))
+    if strategy is CPU_CAPACITY:
+        return _fixed(array, problem, lambda: proposals_for(strategy, problem))
     return proposals_for(strategy, problem)
+
+
+_PROPOSED = PerArguments[Sequence[Proposal]](64)
+
+
+def _fixed(
+    array: NodeArrayPolicy, problem: Problem, propose: Callable[[], Sequence[Proposal]], besides: object = None
+) -> Sequence[Proposal]:
+    """What a strategy proposes that looks at neither times nor prices of steps."""
+    return _PROPOSED.of(
+        array.name,
+        (problem.unmet, problem.placement.state, problem.offers),
+        propose,
+        (array, problem.left, problem.batch, besides),
+    )
 
 
 def size_requested(
@@ -390,7 +448,8 @@ def _launch(
     of most of the jobs that it is for.
     """
     first = chosen[0]
-    growth = ArrayLaunch(covered=first.served, placement=first.placement, buckets=verdicts)
+    placement = None if first.placement is None else first.placement.copy()
+    growth = ArrayLaunch(covered=first.served, placement=placement, buckets=verdicts)
     if launch_context.throttled is not None:
         return replace(growth, note=launch_context.throttled)
     if _too_soon(array, launch_context, requested=requested):
@@ -502,7 +561,7 @@ def _verdict(
 def _no_use(offer: LaunchOffer, wants: Sequence[Want], rules: Rules | None) -> Reason:
     """Why a worker of this offer would run no waiting task."""
     type_, host = offer.type.name, offer.host
-    unmet = [unmet_by(host, demand, rules) for demand, count in wants if count]
+    unmet = [unmet_by(host, demand, rules) for demand, count in wants if count] if rules is not None else []
     if unmet and all(unmet):
         return because(Code.BUCKET_AGAINST_RULES, type=type_, places=tuple(sorted({*chain.from_iterable(unmet)})))
     return because(Code.BUCKET_TOO_SMALL, type=type_, reported=_reported_of(offer, wants))
@@ -510,9 +569,11 @@ def _no_use(offer: LaunchOffer, wants: Sequence[Want], rules: Rules | None) -> R
 
 def _reported_of(offer: LaunchOffer, wants: Sequence[Want]) -> tuple[str, ...] | None:
     """Values that pending jobs ask for and that its hosts report differently from what the type promises."""
+    if offer.reported is None:
+        return None
     requested = {requested.name for demand, count in wants if count for requested in demand.properties}
     forced = offer.host.forced - frozenset().union(*(demand.names for demand, count in wants if count))
-    values = () if offer.reported is None else offer.reported.values
+    values = offer.reported.values
     texts = [f"no {name}" if text is None else f"{name}={text}" for name, text in values if name in requested - forced]
     texts += [f"{name}={text}, which is FORCED" for name, text in values if name in forced]
     return tuple(texts) or None
