@@ -121,6 +121,23 @@ def test_a_job_is_accepted_if_its_request_alone_does_not_decide(world: dict[str,
     assert code(TOO_LARGE, **world) is None
 
 
+MUCH = a_job(hard={"h_vmem": "129G"})
+
+
+@pytest.mark.parametrize(
+    ("job", "pes", "refused"),
+    (
+        (MUCH, (), False),
+        (replace(MUCH, ask=replace(MUCH.ask, queues=("@*",))), (), False),
+        (TOO_LARGE, (), True),
+        (TOO_LARGE, ("local",), False),
+    ),
+)
+def test_a_job_is_refused_only_if_no_other_queue_may_take_it(job: Any, pes: tuple[str, ...], refused: bool) -> None:
+    other = Queue("other.q", ("big",), 64, pe_list=pes)
+    assert (code(job, queues={"main.q": MAIN, "other.q": other}) is not None) is refused
+
+
 @pytest.mark.parametrize(
     "bucket",
     (

@@ -87,6 +87,17 @@ def conflict_text(job: JobCategory, *things: Any, persistent: tuple[Host, ...] =
             "it requests h_vmem=1T on one host; the most allowed is m5.8xlarge with 128G",
         ),
         (
+            a_job(hard={"scratch": "1T"}),
+            {**HYBRID, "memory_complex": "scratch"},
+            "it requests scratch=1T on one host; the most allowed is m5.8xlarge with 128G",
+        ),
+        (
+            a_job(hard={"arch": "sol-sparc", "h_vmem": "1T"}),
+            {**HYBRID, "memory_complex": "h_vmem"},
+            "it requests 1 slot on one host; the largest worker allowed has 32, and at most 10 are allowed; it also "
+            "requests h_vmem=1T, arch=sol-sparc",
+        ),
+        (
             a_job(hard={"gpus": "1"}),
             {**HYBRID, "gpu_complex": "gpus"},
             "it requests gpus=1, which no allowed worker has",

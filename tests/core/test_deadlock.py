@@ -17,7 +17,7 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import CircuitBreaker, DeadlockAnswer, Limits
+from autoscaler.core.policy import CircuitBreaker, DeadlockAnswer, Limits, QueuePolicy, SwitchedOff
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.unsatisfiable.deadlock import ANNOTATED
@@ -139,6 +139,29 @@ def test_a_suspected_unsatisfiable_job_is_annotated_once() -> None:
     assert [(action.jobs, action.reason.code) for action in annotations] == [(("1",), Code.TOO_LARGE_FOR_ONE_HOST)]
 
 
+def annotated(history: History, *, passes: int = 3) -> list[str]:
+    """The jobs into whose contexts so many further passes write."""
+    actions = [action for _ in range(passes) for action in history.observe(20).actions]
+    return [job for action in actions if isinstance(action, Annotate) for job in action.jobs]
+
+
+def test_nothing_is_written_into_a_jobs_context_while_paused() -> None:
+    assert annotated(a_history(UNSATISFIABLE, Overrides(paused=True))) == []
+    assert annotated(a_history(UNSATISFIABLE)) == ["1"]
+
+
+def test_nothing_is_written_into_the_context_of_a_job_that_is_not_proven_unsatisfiable() -> None:
+    mixed = a_history(a_job(slots=20, pe="mpi"), max_cores_per_worker=16, limits=Limits(max_workers=3, max_cores=20))
+    assert (last_code(mixed.observe()), annotated(mixed)) == (Code.MIXED_TYPES, [])
+
+
+def test_a_jobs_context_keeps_its_text_while_nothing_can_be_proven() -> None:
+    history = a_history(UNSATISFIABLE)
+    assert annotated(history, passes=2) == ["1"]
+    history.world = _a_temporary_obstacle(history.world)
+    assert annotated(history) == []
+
+
 def test_grid_engine_is_not_asked_before_30_seconds_have_passed() -> None:
     history = a_history(UNSATISFIABLE)
     history.observe()
@@ -254,6 +277,11 @@ def last_code(made: Plan, job: int = 1) -> Code:
         ),
         ([UNSATISFIABLE, a_bucket(LARGE)], {"family": "c5"}, Code.NO_INSTANCE_TYPE),
         ([UNSATISFIABLE], {"limits": Limits(max_workers=0)}, Code.NO_WORKER_ALLOWED),
+        (
+            [UNSATISFIABLE],
+            {"limits": Limits(max_workers=0, switched_off=SwitchedOff("main.q", "max_workers", "WORKERS", "1", 1))},
+            Code.AUTOSCALING_OFF,
+        ),
         ([UNSATISFIABLE, a_host("big", slots=64, used=3)], {}, Code.FITS_WHEN_FREE),
         ([UNSATISFIABLE, a_worker("w1", host=a_host("w1", slots=64, used=64))], {}, Code.FITS_WHEN_FREE),
         (
@@ -346,6 +374,28 @@ def test_a_job_that_a_restricted_queue_could_run_is_not_proven_unsatisfiable() -
     }
     made = a_history(UNSATISFIABLE, a_host("fat", slots=64, used=1, queue="big.q"), queues=queues).observe()
     assert last_code(made) is Code.RESTRICTED_QUEUE
+
+
+@pytest.mark.parametrize("named", (("main.q", "big.q"), ("@*",)))
+def test_a_job_that_names_an_autoscaled_restricted_queue_is_not_proven_unsatisfiable(named: tuple[str, ...]) -> None:
+    big = Queue("big.q", ("fat",), 64, pe_list=("local",), access=Access(user_lists=("staff",)))
+    fat = a_host("fat", slots=64, used=1, queue="big.q")
+    history = a_history(a_job(slots=64, queues=named), fat, queues={"main.q": MAIN, "big.q": big})
+    policy = history.world.policy
+    array = replace(policy.node_arrays[0], name="big", queue="big.q", host_group="@big")
+    policy = replace(
+        policy, queues=(*policy.queues, QueuePolicy("big.q", "big")), node_arrays=(*policy.node_arrays, array)
+    )
+    history.world = replace(history.world, policy=policy)
+    assert last_code(history.observe()) is Code.RESTRICTED_QUEUE
+
+
+def test_a_job_whose_pe_wildcard_matches_one_of_another_queues_hosts_is_left_alone() -> None:
+    other = Queue("other.q", ("a", "b"), 64, pe_list_by_host={"a": ("elsewhere",), "b": ("make",)})
+    history = a_history(a_job(slots=64, pe="[le]*"), queues={"main.q": MAIN, "other.q": other})
+    pes = {**PES, "elsewhere": ParallelEnvironment("elsewhere", 999, "$pe_slots")}
+    history.world = replace(history.world, cluster=replace(history.world.cluster, pes=pes))
+    assert last_code(history.observe()) is Code.OTHER_PE
 
 
 def test_a_job_whose_pe_wildcard_matches_a_sufficient_pe_is_left_alone() -> None:
@@ -477,6 +527,17 @@ def test_a_proof_begins_again_if_anything_it_depends_on_changes(change: Callable
     assert (jobs_acted_on(made), jobs_acted_on(history.observe(1))) == ([], [])
 
 
+def test_a_proof_goes_on_if_grid_engine_lists_the_same_in_another_order() -> None:
+    by_host = {"a": ("local",), "b": ("mpi",)}
+    queue = replace(MAIN, pe_list_by_host=by_host)
+    history = a_history(UNSATISFIABLE, queues={"main.q": queue})
+    history.observe()
+    history.observe(31)
+    turned = replace(queue, pe_list=queue.pe_list[::-1], pe_list_by_host=dict(reversed(by_host.items())))
+    history.world = replace(history.world, cluster=replace(history.world.cluster, queues={"main.q": turned}))
+    assert jobs_acted_on(history.observe(1)) == ["1"]
+
+
 def test_grid_engine_is_asked_again_after_a_temporary_obstacle() -> None:
     history = a_history(UNSATISFIABLE)
     history.observe()
@@ -504,6 +565,18 @@ def test_probe_hosts_for_a_job_over_several_hosts_offer_no_more_slots_than_allow
     history = a_history(a_job(slots=40, pe="mpi"), limits=limits)
     to_the_end(history)
     assert [sum(probe.slots for probe in asking.probe_hosts) for asking in history.asked] == [limits.max_cores]
+
+
+def test_probe_hosts_with_fewer_slots_than_their_type_have_all_its_memory() -> None:
+    job = a_job(slots=40, pe="mpi", hard={"h_vmem": "1G"})
+    history = a_history(job, limits=Limits(max_cores=14), memory_complex="h_vmem", max_cores_per_worker=8)
+    to_the_end(history)
+    (asking,) = history.asked
+    assert [(probe.slots, dict(probe.complex_values)["h_vmem"]) for probe in asking.probe_hosts] == [
+        (5, "32G"),
+        (5, "32G"),
+        (4, "32G"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -583,7 +656,8 @@ def test_a_pass_asks_grid_engine_about_at_most_50_jobs() -> None:
 def test_jobs_whose_probe_hosts_would_help_each_other_are_asked_about_separately() -> None:
     history = a_history(a_job(1, slots=64), a_job(2, slots=400, pe="mpi"))
     history.observe()
-    history.observe(31)
+    made = history.observe(31)
+    assert [last_code(made, job) for job in (1, 2)] == [Code.ASKING_GRID_ENGINE, Code.OLDER_JOBS_FIRST]
     history.observe(1)
     assert [[question.job for question in asked.questions] for asked in history.asked] == [[1], [2]]
 
