@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 
+from autoscaler.core.limits.limits import Left
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.packing.balanced import Balance
@@ -34,6 +35,8 @@ SIZES = 3
 """Sizes of machines, from the smallest that holds each task, to which sets are kept where run times are known."""
 HALVINGS = 8
 """Steps of the search for how much of the demand limits allow."""
+LESS = 8
+"""With so many parts of it less each time, if placement does not find room for all of it."""
 
 
 def propose(problem: Problem) -> tuple[Proposal, ...]:
@@ -69,8 +72,9 @@ def _cheapest(problem: Problem) -> tuple[Proposal, ...]:
     found = [] if packed is None or not packed.count else [packed]
     least = packed.price if packed is not None and serves_all(problem, packed) else inf
     found += [each for each in _alone(problem, least) if each.count]
-    if packed is not None:
-        found += _within_limits(problem, packed, found)
+    limit = next((left for left in problem.left if packed is not None and left.cap == packed.cap), None)
+    if limit is not None:
+        found += _within_limits(problem, limit, found)
     if problem.run_times:
         found += [each for each in _leaving_soon(problem) if each.count]
     if not found:
@@ -89,16 +93,13 @@ def _cheapest(problem: Problem) -> tuple[Proposal, ...]:
     return (best, *([second] if second is not None else []), *_not_proposed(problem, best, second))
 
 
-def _within_limits(problem: Problem, packed: Proposal, others: Sequence[Proposal]) -> Iterator[Proposal]:
-    """Sets that serve all within the limit that cut the packed one, if there are any."""
-    cap = next((left for left in problem.left if left.cap == packed.cap), None)
-    if cap is None:
-        return
+def _within_limits(problem: Problem, limit: Left, others: Sequence[Proposal]) -> Iterator[Proposal]:
+    """Sets that serve all within this limit, which cut the packed one, if there are any."""
     able = [each for each in others if serves_all(problem, each) and each.price < inf]
     if able:  # nothing dearer than this is chosen
         least = min(able, key=lambda each: each.price)
         able += _without_main_type(problem, least, least.price)
-    for surcharges in prices_of_places(problem, cap, _room(problem, {})):
+    for surcharges in prices_of_places(problem, limit, _room(problem, {})):
         fitting = _packed_set(problem, by_patterns, surcharges=surcharges)
         if fitting is not None and serves_all(problem, fitting):
             able.append(fitting)
@@ -197,35 +198,46 @@ def _longest_waiting(problem: Problem, best: Proposal) -> Proposal:
     since = problem.since or (0.0,) * len(problem.unmet)
     able = _able(problem)
     order_of_age = sorted(able, key=lambda at: since[at])
-    low, high = 0, sum(problem.unmet[at][1] for at in able)
-    oldest: Proposal | None = None
+    most = _most_by_age(problem, order_of_age, sum(problem.unmet[at][1] for at in able))
+    for number in range(LESS if most else 0):
+        some = replace(problem, unmet=_first(problem.unmet, order_of_age, most - number * most // LESS))
+        found = next(((each, all_) for each in _surcharges(problem) if (all_ := _whole(some, Balance(), each))), None)
+        if found is not None:
+            break
+    else:
+        return best
+    surcharges, oldest = found
+    better = _whole(some, by_patterns, surcharges)
+    oldest = oldest if better is None or oldest.price <= better.price else better
+    grown = problem.fill([*oldest.parts, *best.parts])
+    return grown if grown.count else best
+
+
+def _most_by_age(problem: Problem, order_of_age: Sequence[int], tasks: int) -> int:
+    """For about how many of these tasks, by age, limits allow a set, as balance finds it."""
+    low, high, room = 0, tasks, _room(problem, {})
     for _ in range(HALVINGS):
         if high - low <= 1:
             break
         middle = (low + high) // 2
-        found = _complete_set(problem, order_of_age, middle, Balance())
-        if found is None:
-            high = middle
-        else:
-            low, oldest = middle, found
-    if oldest is None:
-        return best
-    better = _complete_set(problem, order_of_age, low, by_patterns)
-    oldest = min((each for each in (oldest, better) if each is not None), key=lambda each: each.price)
-    parts = [*oldest.parts, *best.parts]
-    grown = problem.fill(parts)
-    return grown if grown.count else best
+        some = _first(problem.unmet, order_of_age, middle)
+        sets = (machines_for(problem.offers, some, room, Balance(), surcharges=each) for each in _surcharges(problem))
+        fits = any(complete and problem.exceeded(_parts(problem, counts)) is None for counts, complete in sets)
+        low, high = (middle, high) if fits else (low, middle)
+    return low
 
 
-def _complete_set(problem: Problem, order_of_age: Sequence[int], tasks: int, way: Way) -> Proposal | None:
-    """The set for so many tasks, by age, if limits allow it."""
-    part = replace(problem, unmet=_first(problem.unmet, order_of_age, tasks))
-    # Where limits allow too few machines of the cheapest set, they may allow larger ones.
-    for surcharge in (0.0, max((offer.price for offer in problem.offers if offer.price < inf), default=0.0)):
-        found = _packed_set(part, way, surcharges=[surcharge] * len(problem.offers))
-        if found is not None and found.cap is None and serves_all(part, found):
-            return found
-    return None
+def _whole(problem: Problem, way: Way, surcharges: Sequence[float]) -> Proposal | None:
+    """The set for all of the demand, if limits allow it."""
+    found = _packed_set(problem, way, surcharges=surcharges)
+    return found if found is not None and found.cap is None and serves_all(problem, found) else None
+
+
+def _surcharges(problem: Problem) -> Iterator[Sequence[float]]:
+    """Where limits allow too few machines of the cheapest set, they may allow larger ones."""
+    dearest = max((offer.price for offer in problem.offers if offer.price < inf), default=0.0)
+    for surcharge in (0.0, dearest):
+        yield [surcharge] * len(problem.offers)
 
 
 def _able(problem: Problem) -> list[int]:
