@@ -47,7 +47,10 @@ QCONF = {
     "srqs": "{\n name r1\n description takeover\n enabled TRUE\n limit users {alfonso} to slots=7\n}\n",
     "sconf": "administrator_mail beatrix@corp.example.com\nmax_unheard 00:05:00\n",
 }
-SECRET = ("beatrix", "alfonso", "takeover", "treasury", "merger", "bankers", "corp", "node7", "node8", "10.3.4.5")
+SECRET = (
+    *("beatrix", "alfonso", "lucrezia", "takeover", "treasury", "merger", "bankers", "corp"),
+    *("node7", "node8", "10.3.4.5"),
+)
 
 
 def record(folder: Path, **changed: str) -> Path:
@@ -60,6 +63,7 @@ def record(folder: Path, **changed: str) -> Path:
     (folder / "provider.json").write_text(provider.replace('"w1"', '"node8.corp.example.com"'))
     (folder / "master").write_text("qmaster.corp.example.com\n")
     overrides = json.loads((folder / "overrides.json").read_text()) | {"paused_by": "beatrix", "keep": ["node8"]}
+    overrides["asked_by"] = {"node8": "lucrezia"}
     (folder / "overrides.json").write_text(json.dumps(overrides))
     return folder
 

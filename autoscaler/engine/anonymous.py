@@ -23,6 +23,7 @@ from autoscaler.engine.names_of_record import (
     KEPT,
     NODE,
     OF_JOB,
+    OF_NAMED,
     OF_USERS,
     OWN_SETS,
     is_address,
@@ -307,7 +308,7 @@ def _json(value: Any, names: Names, field: str = "") -> Any:
         return {
             names.key(name): names.context(each)
             if name == "context" and isinstance(each, Mapping)
-            else _json(each, names, field if field == "stopped" else name)
+            else _json(each, names, field if field in OF_NAMED else name)
             for name, each in value.items()
         }
     if isinstance(value, list):

@@ -28,8 +28,10 @@ OF_JOB = {
     "ad_predecessor_jobs_req": "job",
 }
 """Elements of `qstat -xml` that hold one name, and its kind."""
-OF_USERS = frozenset({"owner", "owners", "user", "users", "by", "who", "paused_by", "stopped_by"})
+OF_USERS = frozenset({"owner", "owners", "user", "users", "by", "who", "paused_by", "stopped_by", "asked_by"})
 """Fields of JSON that hold names of users."""
+OF_NAMED = frozenset({"asked_by", "stopped"})
+"""Fields of JSON that hold such values by names of others."""
 OF_HOSTS = frozenset({"host", "hosts", "hostname"})
 """Fields of JSON that hold names of hosts."""
 _OF_GROUPS = frozenset({"group_id", "placement_group"})
@@ -102,7 +104,7 @@ def _values(value: Any, fields: frozenset[str], field: str = "") -> Iterator[str
     """The texts of these fields of a JSON document."""
     if isinstance(value, Mapping):
         for name, each in value.items():
-            yield from _values(each, fields, name)
+            yield from _values(each, fields, field if field in OF_NAMED else name)
     elif isinstance(value, list):
         for each in value:
             yield from _values(each, fields, field)

@@ -235,4 +235,6 @@ def overrides_from(overrides: Iterable[OverrideRow]) -> Overrides:
         stop="now" if by_verb[Verb.STOP_NOW] else "drain" if by_verb[Verb.STOP_DRAIN] else None,
         keep=frozenset(override.host for override in by_verb[Verb.KEEP]),
         drain=frozenset(override.host for override in by_verb[Verb.DRAIN]),
+        # A host that is kept is not drained.
+        asked_by={override.host: override.who for verb in (Verb.DRAIN, Verb.KEEP) for override in by_verb[verb]},
     )

@@ -14,6 +14,7 @@ from autoscaler.core.events.running import LATE
 from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail, QueueInstance
 from autoscaler.core.model.fleet import Ending, FailureKind, MachineState, OrderState
 from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
+from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.report.events import event_part
@@ -196,6 +197,16 @@ def test_a_silent_workers_disabled_enabled_and_gone_events_come_once_each() -> N
     assert [shown(each) for each in gone.events] == ["worker w1 is gone [GONE]: m5.large of execute, i-w1 (order o-1)"]
     assert not then(gone, ended, after=50).events
     assert not then(gone, after=60).events
+
+
+@pytest.mark.parametrize("name", ("w1", "i-w1"))
+def test_the_disabled_event_of_a_drained_worker_has_who_drained_it(name: str) -> None:
+    drained = a_worker("w1", mark=Disabling.COMMAND, disabled=20.0)
+    overrides = Overrides(drain=frozenset({name, "w2"}), asked_by={name: "ann (page)", "w2": "bob"})
+    words = "worker w1 was disabled [DRAINED_BY_COMMAND]: m5.large of execute, by command of ann (page), i-w1"
+    assert shown(only(then(first(a_worker("w1")), drained, overrides), DISABLED)) == words
+    unknown = then(first(a_worker("w1")), drained, replace(overrides, asked_by={}))
+    assert shown(only(unknown, DISABLED)) == words.replace(", by command of ann (page)", "")
 
 
 def test_a_worker_no_longer_listed_by_its_provider_has_a_gone_event() -> None:

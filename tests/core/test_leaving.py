@@ -17,6 +17,8 @@ from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.workers.marks import FOR_GOOD, MARKS
 from autoscaler.core.workers.worker_observation import LATE_EFFECT
+from autoscaler.report.sentence import brief
+from autoscaler.report.wording import text
 from tests.core.building import (
     LONG_AGO,
     NOW,
@@ -358,6 +360,26 @@ def test_a_worker_unlisted_for_long_is_forgotten() -> None:
 def test_a_drained_worker_is_disabled_even_while_it_runs_jobs() -> None:
     made = plan(a_snapshot(a_worker(used=2), Overrides(drain=frozenset({"w1"}))))
     assert (acts(made), verdict_and_code(made, "w1")) == ([("disable", "w1")], ("disable", Code.DRAINED_BY_COMMAND))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    (
+        (Overrides(drain=frozenset({"w1"}), asked_by={"w1": "ann"}), "drained by command of ann"),
+        (Overrides(drain=frozenset({"i-w1"}), asked_by={"i-w1": "ann", "w1": "bob"}), "drained by command of ann"),
+        (Overrides(keep=frozenset({"w1"}), asked_by={"w1": "ann"}), "kept by command of ann"),
+        (Overrides(drain=frozenset({"w1"})), "drained by command"),
+    ),
+)
+def test_a_reason_names_who_keeps_or_drains_a_worker(overrides: Overrides, words: str) -> None:
+    made = plan(a_snapshot(a_worker(idle=999), overrides))
+    assert brief(verdict_of(made, "w1").reason) == words
+
+
+def test_a_drained_worker_that_is_set_aside_leaves_by_the_name_of_who_drains_it() -> None:
+    by_ann = Overrides(drain=frozenset({"w1"}), asked_by={"w1": "ann"})
+    made = plan(a_snapshot(a_worker(node_array="former"), by_ann))
+    assert text(verdict_of(made, "w1").reason) == "a person drains it: ann"
 
 
 def test_a_drained_worker_is_not_enabled_for_jobs() -> None:

@@ -281,6 +281,10 @@ def test_overrides_are_merged_into_what_a_plan_reads(numbered_store: Store) -> N
         "now",
         frozenset({"w2"}),
     )
+    numbered_store.overrides.ask(Verb.KEEP, who="bob", at=5.0, host="w2")
+    numbered_store.overrides.ask(Verb.KEEP, who="bob", at=6.0, host="w3")
+    assert overrides.asked_by == {"w2": "ann"}
+    assert numbered_store.overrides.load().asked_by == {"w2": "bob", "w3": "bob"}  # who is kept is not drained
 
 
 def test_a_commit_of_another_process_is_noticed(numbered_store: Store, store_file: Path) -> None:

@@ -12,6 +12,7 @@ from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.marks import MARKS
+from autoscaler.core.workers.worker_state import same_host
 
 _NEVER_JOINED = "never joined; "
 _ENDINGS = {
@@ -70,6 +71,7 @@ def _events(
     for each, note in joined:
         kind, machine = now.get(each, EventKind.GONE), machines.get(each)
         at = note.disabled_at if kind is EventKind.DISABLED and note.disabled_at else snapshot.now
+        by = _by_whom(note, each, machine, snapshot)
         codes = {EventKind.DISABLED: _why_disabled(note), EventKind.GONE: _how_gone(note, machine)}
         yield JobEvent(
             kind,
@@ -80,7 +82,7 @@ def _events(
             worker_id=each,
             order_id=note.order_id or "",
             code=codes.get(kind, ""),
-            message=f"{machine.type.name} of {machine.node_array}" if machine else "",
+            message=", ".join(filter(None, (_what(machine), by if kind is EventKind.DISABLED else ""))),
         )
 
 
@@ -98,6 +100,20 @@ def _how_gone(note: WorkerNote, machine: Worker | None) -> str:
     if note.stopped:
         return Code.STOPPED_FROM_OUTSIDE.value
     return TERMINATED if note.terminated_at is not None else _ENDINGS[ending].value
+
+
+def _what(machine: Worker | None) -> str:
+    return f"{machine.type.name} of {machine.node_array}" if machine else ""
+
+
+def _by_whom(note: WorkerNote, worker_id: str, machine: Worker | None, snapshot: Snapshot) -> str:
+    """Who commanded that it is drained; '' if nobody did, or it is not known."""
+    if note.disabling is not Disabling.COMMAND:
+        return ""
+    name = (machine.name if machine else None) or note.host or ""
+    drained = (asked for asked in sorted(snapshot.overrides.drain) if asked == worker_id or same_host(asked, name))
+    who = snapshot.overrides.asked_by.get(next(drained, ""), "")
+    return f"by command of {who}" if who else ""
 
 
 def _why_disabled(note: WorkerNote) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Overrides:
     """Hosts that are never to be removed."""
     drain: frozenset[str] = frozenset()
     """Hosts to be emptied and removed."""
+    asked_by: Mapping[str, str] = field(default_factory=dict)
+    """Who keeps or drains a host, by its name there."""
 
     @property
     def tried_again_at(self) -> float:

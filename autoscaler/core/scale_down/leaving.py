@@ -180,7 +180,7 @@ def _drained_by_command(departure: Departure) -> bool:
 
 
 def _disable(departure: Departure) -> WorkerStep:
-    reason = because(Code.DRAINED_BY_COMMAND)
+    reason = departure.pass_context.drain_command(departure.worker)
     return disable(departure.worker, departure.pass_context, Disabling.COMMAND, reason, by_person=True)
 
 
@@ -198,11 +198,13 @@ def _stop(departure: Departure) -> WorkerStep:
 
 
 def _terminate(departure: Departure) -> WorkerStep:
-    return terminate(departure.worker, departure.pass_context, because(Code.DRAINED_BY_COMMAND), by_person=True)
+    reason = departure.pass_context.drain_command(departure.worker)
+    return terminate(departure.worker, departure.pass_context, reason, by_person=True)
 
 
 def _leave(departure: Departure) -> WorkerStep:
-    return leave(departure.worker, departure.pass_context, because(Code.DRAINED_BY_COMMAND), by_person=True)
+    reason = departure.pass_context.drain_command(departure.worker)
+    return leave(departure.worker, departure.pass_context, reason, by_person=True)
 
 
 def _set_aside(departure: Departure) -> WorkerStep:

@@ -5,7 +5,7 @@ A pause or the circuit breaker turns a step into waiting, and is added to the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
@@ -75,7 +75,7 @@ class PassContext:
             return None
         if self.overrides.stop == "now":
             return because(Code.STOPPING, how=self.overrides.stop)
-        return because(Code.DRAINED_BY_COMMAND) if self.drained_by_command(worker) else None
+        return self.drain_command(worker) if self.drained_by_command(worker) else None
 
     def undrained(self, workers: Sequence[WorkerState]) -> Sequence[WorkerState]:
         """Those of these workers that no person drains."""
@@ -86,6 +86,10 @@ class PassContext:
     def drained_by_command(self, worker: WorkerState) -> bool:
         """Whether `drain` names this worker, whatever else a person stops."""
         return named_in(self.overrides.drain, worker) and not named_in(self.overrides.keep, worker)
+
+    def drain_command(self, worker: WorkerState) -> Reason:
+        """Why a worker that `drain` names leaves."""
+        return because(Code.DRAINED_BY_COMMAND, by=who_asked(self.overrides, self.overrides.drain, worker))
 
     def end_refused(self, worker_id: str) -> Reason | None:
         """Why a worker is not terminated yet: its provider refused that, and the wait doubles each time. After a
@@ -112,7 +116,7 @@ class PassContext:
     def kept(self, worker: WorkerState) -> Reason | None:
         """Why this worker never leaves; None: it may leave."""
         if named_in(self.overrides.keep, worker):
-            return because(Code.KEPT_BY_COMMAND)
+            return because(Code.KEPT_BY_COMMAND, by=who_asked(self.overrides, self.overrides.keep, worker))
         # Rules and requests keep only workers that came up once, and only until a person removes them: a person cannot
         # take a rule back.
         if self.overrides.stop is not None or named_in(self.overrides.drain, worker) or worker.note.joined_at is None:
@@ -122,6 +126,11 @@ class PassContext:
         if self.keep_alive.holds(worker.worker.node_array, worker.worker.name):
             return because(Code.KEPT_BY_RULES)
         return None
+
+
+def who_asked(overrides: Overrides, names: Collection[str], worker: WorkerState) -> str:
+    """Who gave the override that names this worker; '': not known."""
+    return next((overrides.asked_by.get(name, "") for name in sorted(names) if named_in((name,), worker)), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,12 +68,12 @@ ROWS = {
         listed="keeping",
     ),
     Code.KEPT_BY_COMMAND: ReasonRow(
-        "a person keeps it",
-        short="kept by command",
+        "a person keeps it[: {by}]",
+        short="kept by command[ of {by}]",
         remedy="`sge-autoscaler keep --undo HOST` lets it leave when it is idle.",
         listed="keeping",
     ),
-    Code.DRAINED_BY_COMMAND: ReasonRow("a person drains it", short="drained by command"),
+    Code.DRAINED_BY_COMMAND: ReasonRow("a person drains it[: {by}]", short="drained by command[ of {by}]"),
     Code.STOPPING: ReasonRow(
         "the autoscaler stops[ ({how})] and releases its workers",
         short="stopping",
