@@ -47,6 +47,8 @@ OF_CELL = "user"
 """A user of the cell: the service that answers knows whether they are a manager."""
 SOURCE = "X-Asked-From"
 """The address that the user called from."""
+UNKNOWN_NAME = "the query has no "
+"""Begins the refusal of a query with a name that the question does not have."""
 TIMEOUT = 30.0
 LONG_TIMEOUT = 300.0
 """For `cost`: a million jobs take many seconds, and more on a busy machine."""

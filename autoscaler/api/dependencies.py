@@ -14,7 +14,7 @@ from fastapi.security.http import HTTPBase
 from pydantic import BaseModel, ValidationError
 from starlette.requests import HTTPConnection
 
-from autoscaler.answer_client import OF_CELL, ROLE, SOURCE
+from autoscaler.answer_client import OF_CELL, ROLE, SOURCE, UNKNOWN_NAME
 from autoscaler.api.answers import TOO_OFTEN, Answering, Asker, Turns
 from autoscaler.api.auto_stop import AutoStops
 from autoscaler.api.gate import KINDS, is_address
@@ -208,7 +208,7 @@ def known_only(*names: str) -> Callable[[Request], None]:
     def check(request: Request) -> None:
         for name in request.query_params:
             if name not in names:
-                raise HTTPException(400, f"the query has no {name}; it may have: {', '.join(names) or 'nothing'}")
+                raise HTTPException(400, f"{UNKNOWN_NAME}{name}; it may have: {', '.join(names) or 'nothing'}")
             if len(request.query_params.getlist(name)) > 1:
                 raise HTTPException(400, f"{name} is given more than once")
 

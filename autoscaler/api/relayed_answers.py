@@ -7,13 +7,28 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from urllib.parse import quote, urlencode
 
-from autoscaler.answer_client import OF_CELL, PREFIX, ROLE, SOURCE, ServiceAddress, Unanswered, send
+from autoscaler.answer_client import (
+    OF_CELL,
+    PREFIX,
+    ROLE,
+    SOURCE,
+    UNKNOWN_NAME,
+    ServiceAddress,
+    ServiceReply,
+    Unanswered,
+    send,
+)
 from autoscaler.api.answers import Asker, Reply, refusal
 from autoscaler.api.principal import ON_BEHALF, Role
 
 NOBODY = (
     "no autoscaler runs on this machine now: `systemctl start sge-autoscaler` starts the service, "
     "`sge-autoscaler run` one by hand"
+)
+
+OLDER = (
+    "the autoscaler that runs is of an earlier version than this server and does not know this question: "
+    "`systemctl restart sge-autoscaler` starts the version that is installed"
 )
 
 
@@ -41,7 +56,22 @@ class RelayedAnswers:
             reply = send(ServiceAddress(path), f"{PREFIX}/{question}?{urlencode(query)}", headers)
         except Unanswered as error:
             return unanswered(str(error))
+        if _does_not_know(reply):
+            return refusal(HTTPStatus.NOT_IMPLEMENTED, OLDER)
         later = reply.headers.get("retry-after", "")
         return Reply(
             reply.status, (reply.body,), int(later) if later.isdecimal() else None, "x-answers" in reply.headers
         )
+
+
+def _does_not_know(reply: ServiceReply) -> bool:
+    """Whether the autoscaler has no such question, or the question no such parameter. This server has both: its own
+    routes and views have checked that.
+    """
+    match reply.status:
+        case HTTPStatus.NOT_FOUND:
+            return "x-answers" not in reply.headers
+        case HTTPStatus.BAD_REQUEST:
+            return UNKNOWN_NAME.encode() in reply.body
+        case _:
+            return False

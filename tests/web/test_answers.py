@@ -562,6 +562,17 @@ def test_a_server_without_a_loop_relays_user_names_unshortened(name: str) -> Non
         assert [relay.answer("explain", asked, who).status for who in askers] == [200, 403]
 
 
+def test_an_older_service_is_told_from_a_wrong_question() -> None:
+    with answering_service() as made:
+        made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        relay, admin = RelayedAnswers(lambda: str(made.path)), Asker("root", lambda: True)
+        for question, query in (("future", {}), ("waiting", {"future": "1"})):
+            answer = relay.answer(question, query, admin)
+            assert (answer.status, b"earlier version" in b"".join(answer.parts)) == (501, True)
+        assert relay.answer("waiting", {"first": "none"}, admin).status == 400
+        assert relay.answer("explain", {"subject": "nowhere"}, admin).status == 404
+
+
 def test_hosts_that_share_a_token_through_a_relay_are_rate_limited_separately() -> None:
     with answering_service() as made:
         made.answers.turns = Turns(lambda: 0.0)
