@@ -27,6 +27,7 @@ from autoscaler.errors import AutoscalerError, NotFound, SettingsError, StateNot
 from autoscaler.report.blocks import Block
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.subjects import Ends, Job, KnownSubjects, explain, is_newer, job_of, lines_of
+from autoscaler.report.wording import instant
 from autoscaler.store.accounting_index import AccountingIndex
 from autoscaler.store.events import KeptEvent
 from autoscaler.store.run_time_history import RunTimeHistory
@@ -69,6 +70,8 @@ LONG = frozenset({"cost"})
 """Questions that may take seconds: one of them is answered at a time, beside the others."""
 OF_OWNERS = frozenset({"status", "jobs", "queue", "waiting", "workers"})
 """Questions whose answer contains less for a user who is no manager, if job details are their owners'."""
+LATE, LATE_POLLS = 120.0, 12
+"""Seconds, and polls, after which the loop counts as stuck: an idle one waits six polls."""
 NO_PASS = "the autoscaler has just started, and no pass has been made yet: ask again in a moment"
 BUSY = "others ask for much now: ask again in a moment"
 TOO_OFTEN = "you ask too often: ask again in a second"
@@ -214,6 +217,10 @@ class Answers:
     _names_at: float = -math.inf
     _own_names: OrderedDict[str, tuple[float, Mapping[int, str]]] = field(default_factory=OrderedDict)
     _ended: threading.Event = field(default_factory=threading.Event)
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
         """The answer to `status`, `jobs` (running), `queue`, `waiting` (search, owner, code, first, last), `workers`,
@@ -355,15 +362,27 @@ class Answers:
         seen = None if decided is None else decided[0].snapshot.now
         if decided is None and self.stored:
             seen = self.store.memory.saved_at or None
+        late = self._late(seen)
         head = {
             "answers": VERSION,
             "pass": None if decided is None else decided[1],
             "as_of": None if seen is None else datetime.fromtimestamp(seen, UTC).astimezone().isoformat(),
             "age_s": None if seen is None else round(max(self.clock() - seen, 0.0), 3),
-            "trouble": self.last_pass.unobserved,
+            "trouble": self.last_pass.unobserved or late,
             "for_all": for_all,
-        } | ({"stored": True} if self.stored else {})
+        }
+        head |= ({"stored": True} if self.stored else {}) | ({"late": True} if late else {})
         return json.dumps(head, ensure_ascii=False).encode(errors="backslashreplace")[:-1]
+
+    def _late(self, seen: float | None) -> str:
+        """Since when the loop is stuck; '' if it is not. `seen`: when the last pass observed; None: none did yet."""
+        since, most = self._began if seen is None else seen, LATE + LATE_POLLS * self.polling_delay()
+        if self.stored or not self.polling_delay() or self.clock() - since <= most:
+            return ""
+        return (
+            f"no pass has ended since {instant(since)}: the autoscaler hangs. `journalctl -u sge-autoscaler` says "
+            "where, `systemctl restart sge-autoscaler` starts it again"
+        )
 
     def _body(self, question: _Question) -> bytes:
         """The body; kept for the pass if it is the same for every asker, `status` for a second."""

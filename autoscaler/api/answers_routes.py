@@ -29,6 +29,7 @@ _ANSWER_SCHEMA: dict[str, Any] = {
         "as_of": {"type": ["string", "null"], "description": "When that pass observed."},
         "age_s": {"type": ["number", "null"]},
         "trouble": {"type": "string", "description": "Why nothing was observed since; empty while passes observe."},
+        "late": {"type": "boolean", "description": "Whether passes have stopped; then `trouble` says since when."},
         "for_all": {"type": "boolean", "description": "Whether every user gets the same answer."},
         "document": {"description": "What the command prints with `--json`: docs/json.md."},
         "blocks": {

@@ -49,6 +49,8 @@ class Reading:
     """Whether every asker gets the same."""
     stored: bool = False
     """Whether the autoscaler did not answer, but its store."""
+    late: bool = False
+    """Whether the autoscaler answers, but makes no passes any more."""
 
 
 @dataclass(slots=True)
@@ -137,4 +139,5 @@ def _read(status: int, body: bytes) -> Reading:
         answer["trouble"],
         answer.get("for_all") is True,
         answer.get("stored") is True,
+        answer.get("late") is True,
     )

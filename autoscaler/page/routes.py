@@ -177,7 +177,9 @@ for _path, _view in views.VIEWS.items():
 
 @page.get("/alive")
 def alive(request: Request) -> Response:
-    """Whether the autoscaler answers now, as open pages ask: 503 with the reason if it does not."""
+    """Whether the autoscaler answers now, as open pages ask: 503 with the reason if it does not, and 504 if it answers
+    but makes no passes any more.
+    """
     made = page_of(request)
     try:
         viewer = made.viewers.viewer(request)
@@ -187,7 +189,8 @@ def alive(request: Request) -> Response:
     except Unavailable as error:
         answers = error.status < HTTPStatus.INTERNAL_SERVER_ERROR
         return Response("" if answers else error.text, 200 if answers else 503, HEADERS, "text/plain")
-    return Response(reading.trouble if reading.stored else "", 503 if reading.stored else 200, HEADERS, "text/plain")
+    status = 503 if reading.stored else 504 if reading.late else 200
+    return Response("" if status == HTTPStatus.OK else reading.trouble, status, HEADERS, "text/plain")
 
 
 # -- news --------------------------------------------------------------------------------------------------------------

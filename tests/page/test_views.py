@@ -10,11 +10,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from html.parser import HTMLParser
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 import requests
 
+from autoscaler.api.answers import Asker, Reply, refusal
+from autoscaler.api.relayed_answers import OLDER
 from autoscaler.core.cost.shares import Payer
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents
@@ -25,6 +28,7 @@ from autoscaler.core.policy import Limits
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.page.rendering import link
 from autoscaler.report.lanes import find_lanes
+from autoscaler.report.wording import instant
 from autoscaler.store import history
 from autoscaler.store.overrides import Verb
 from autoscaler.store.usages import Run, RunKey
@@ -620,6 +624,52 @@ def test_while_the_autoscaler_is_down_the_page_shows_what_its_store_knows(site: 
     assert "`" not in answer.text
     assert "What the store still knows: Overview" in text_of(answer.text)
     assert ann.get("alive").status_code == 503
+
+
+def test_an_autoscaler_that_makes_no_passes_any_more_is_said_to_hang(site: Site) -> None:
+    site.answers.polling_delay = lambda: 30.0
+    site.observe(a_snapshot(a_worker("w1")))
+    browser = site.browser()
+    site.now[0] += 480.0  # an idle one makes a pass every six polls
+    assert browser.get("alive").status_code == 200
+    assert "hangs" not in browser.text()
+    site.now[0] += 1.0
+    site.page.feed.publish()
+    answer = browser.get("alive")
+    assert answer.status_code == 504
+    assert answer.text.startswith(f"no pass has ended since {instant(NOW)}: the autoscaler hangs. `journalctl")
+    for path in ("", "workers"):
+        assert "no pass has ended since" in browser.text(path), path
+    assert "Needs attention" in browser.text()
+    site.observe(a_snapshot(a_worker("w1"), now=site.now[0]))
+    assert (browser.get("alive").status_code, browser.get("alive").text) == (200, "")
+
+
+def test_an_autoscaler_that_never_ended_a_pass_is_said_to_hang(site: Site) -> None:
+    site.answers.polling_delay = lambda: 30.0
+    assert site.browser().get("alive").status_code == 200
+    site.now[0] += 481.0
+    site.page.feed.publish()
+    assert site.browser().get("alive").status_code == 504
+
+
+def test_beside_an_older_autoscaler_a_view_says_what_to_do(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.observe(a_snapshot(a_job(4711, owner="ann")))
+    relay, answered = served_apart(site), site.answers.answer
+
+    def older(question: str, query: Mapping[str, str], asker: Asker) -> Reply:
+        if question == "waiting":
+            return refusal(HTTPStatus.NOT_IMPLEMENTED, OLDER)
+        return answered(question, query, asker)
+
+    monkeypatch.setattr(relay, "answer", older)
+    answer = site.browser().get("jobs")
+    assert answer.status_code == 501
+    shown = text_of(answer.text)
+    assert "the autoscaler that runs is of an earlier version than this server" in shown
+    assert "systemctl restart sge-autoscaler starts the version that is installed" in shown
+    assert "Other views: Overview" in shown
+    assert site.browser().get("").status_code == 200
 
 
 def test_all_that_views_ask_is_what_the_answers_take(site: Site) -> None:

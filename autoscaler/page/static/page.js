@@ -143,16 +143,19 @@
     }
   }
 
+  const because = (why) => (why ? `: ${why.replaceAll("`", "")}` : "");
+
   function failed(status, why) {
     if (status === 401) {
       const here = (location.pathname.split("/").pop() || "./") + location.search;
       say("expired", "Your session has ended.", `login?expired=1&next=${encodeURIComponent(here)}`);
     } else if (status >= 400 && status < 500) {
       say("refused", `This view is refused now (status ${status}), so what is shown is old: load the page again.`);
+    } else if (status === 504) {
+      say("stuck", `The autoscaler makes no passes${because(why)}. What is shown is old. Trying again.`);
     } else {
       const of = status ? "The autoscaler" : "The autoscaler's service";
-      const reason = why ? `: ${why.replaceAll("`", "")}` : "";
-      say("silent", `${of} has not answered since ${clock(answered)}${reason}. What is shown is old. Trying again.`);
+      say("silent", `${of} has not answered since ${clock(answered)}${because(why)}. What is shown is old. Trying again.`);
     }
   }
 
@@ -172,7 +175,7 @@
     try {
       const answer = await fetch("alive", { headers: { "HX-Request": "true" }, signal: AbortSignal.timeout(PATIENCE) });
       status = answer.status;
-      why = status === 503 ? (await answer.text()).slice(0, 300) : "";
+      why = status === 503 || status === 504 ? (await answer.text()).slice(0, 300) : "";
     } catch {
       // Nobody listens, or the answer takes too long.
     }

@@ -28,7 +28,8 @@ def overview(looking: Looking) -> Shown:
     codes, hidden = _causes(looking, status)
     values = {
         "status": status,
-        "attention": [(name, text, "") for name, text in attention_pairs(status)]
+        "attention": ([("passes", of_status.trouble, "")] if of_status and of_status.late else [])
+        + [(name, text, "") for name, text in attention_pairs(status)]
         + list(_waiting(codes, looking.limit_after, fitting=status["fitting"])),
         "hidden": hidden,
         "decisions": list(reversed(passes)),
