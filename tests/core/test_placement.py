@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import pytest
 
 from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.kinds import Kind
+from autoscaler.core.placement.needs import hardest_first
 from autoscaler.core.placement.placed import Placement
-from autoscaler.core.placement.placement import OpenPlacement, as_shares, place
+from autoscaler.core.placement.placement import OpenPlacement, as_shares, place, takes_part
 
 MAIN = frozenset({"main.q"})
 
 
 def a_demand(slots: int = 1, **demand: object) -> Demand:
-    return Demand(MAIN, slots, **{"per_host": slots, **demand})  # type: ignore[arg-type]
+    return Demand(**{"pools": MAIN, "slots": slots, "per_host": slots, **demand})  # type: ignore[arg-type]
 
 
 def hosts(*slots: int, **host: object) -> list[Host]:
@@ -279,3 +282,37 @@ def test_a_consumable_requested_with_0_must_still_be_offered(way: str) -> None:
     assert placed(none_of_it, 1, hosts(2, free=(("gpu", 0),))) == 1
     assert placed(none_of_it, 1, hosts(2, own={"main.q": (("gpu", 0),)})) == 1
     assert placed(none_of_it, 1, hosts(2, own={"main.q": (("tape", 0),)})) == 0
+
+
+@pytest.mark.parametrize(("slots", "fits"), ((3, True), (4, True), (5, False)))
+def test_a_host_takes_part_if_it_has_room_for_one_visit(slots: int, fits: bool) -> None:
+    assert takes_part(a_demand(slots), Host("h1", {"main.q": 4})) is fits
+
+
+def test_a_whole_host_that_lacks_what_its_quota_counts_takes_nothing() -> None:
+    demand = a_demand(4, per_host=2, exclusive=True, assumed=(("quota", 1.0),))
+    assert placed(demand, 1, hosts(2, 2, free=(("quota", 1.0),))) == 0
+    assert placed(demand, 1, hosts(2, 2, free=(("quota", 2.0),))) == 1
+
+
+def test_demands_that_need_the_same_are_placed_in_the_order_of_their_names() -> None:
+    """Sets of words have another order in every process, and equal snapshots give equal plans."""
+    words = [f"{letter}.q" for letter in "abcdefghij"]
+    of_pools = [a_demand(pools=frozenset(pair)) for pair in combinations(words, 2)]
+    by_names = [a_demand(names=frozenset(pair)) for pair in combinations(words, 2)]
+    assert sorted(of_pools, key=hardest_first) == of_pools
+    assert sorted(by_names, key=hardest_first) == by_names
+
+
+def test_tasks_on_equal_hosts_are_placed_by_division(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not host by host: there may be thousands."""
+    split, taken = Kind.split, list[int]()
+
+    def counting(kind: Kind, count: int) -> tuple[Kind, Kind | None]:
+        taken.append(count)
+        return split(kind, count)
+
+    monkeypatch.setattr(Kind, "split", counting)
+    new = Host("", {"main.q": 4})
+    assert place([(a_demand(2), 9_999)], (), new, 5_000).placed == (9_999,)
+    assert taken == [4_999, 1]

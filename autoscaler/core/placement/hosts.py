@@ -256,7 +256,7 @@ def emptied_host(host: ExecutionHost, complexes: Mapping[str, Complex], names: f
     if SLOTS in free:
         free[SLOTS] = max(free[SLOTS], sum(slots.values()))
     own = {each.pool: left_in(each, complexes, emptied=True) for each in host.instances if each.consumables}
-    return replace(described, slots=slots, own=own, free=tuple(sorted(free.items())))
+    return replace(described, slots=slots, own=own, free=tuple(free.items()))
 
 
 def _described(
