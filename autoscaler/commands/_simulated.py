@@ -70,7 +70,7 @@ class SimulationOptions:
     weight_waiting_time: float = 0.0
     fixed_order: bool = False
     one_host: int | None = None
-    memory_complex: str = ""
+    consumables: tuple[str, ...] = ()
     user_slots: int | None = None
     dependencies: bool = False
     seed: int = 1
@@ -122,7 +122,7 @@ def conditions_of(options: SimulationOptions) -> Conditions:
             schedule_interval=options.schedule_interval,
             fixed_order=options.fixed_order,
             weights=Weights(options.weight_priority, options.weight_urgency, options.weight_waiting_time),
-            memory_complex=options.memory_complex,
+            consumables=tuple(dict.fromkeys(options.consumables)),
             user_slots=options.user_slots,
         ),
         Delays(options.boot, options.join, spread=options.spread, failing=options.failing),
@@ -157,6 +157,7 @@ def assumed(conditions: Conditions, candidates: Iterable[Candidate], options: Si
         + (", and those of --market" if conditions.market.prices else "")
         + "; disks, traffic and the master cost nothing here.",
         *_assumed_of_billing(conditions.billing, candidates),
+        *_assumed_of_consumables(conditions, candidates),
     ]
 
 
@@ -170,6 +171,20 @@ def _assumed_of_billing(billing: Billing, candidates: Sequence[Candidate]) -> li
         named = ", ".join(others[:SAID_AT_MOST])
         said.append(f"Other billing is what the settings have by which these decide: {named}{more}.")
     return said
+
+
+def _assumed_of_consumables(conditions: Conditions, candidates: Sequence[Candidate]) -> list[str]:
+    """Requests of what no worker has are told: jobs with them get none."""
+    from autoscaler.simulation.candidates import without
+
+    missing: dict[str, list[str]] = {}
+    for candidate in candidates:
+        for name in without(candidate, conditions):
+            missing.setdefault(name, []).append(candidate.name)
+    return [
+        f"With these settings no worker has {name}: jobs that request it wait ({', '.join(names[:SAID_AT_MOST])})."
+        for name, names in missing.items()
+    ]
 
 
 def _assumed_of_market(market: Market) -> list[str]:
@@ -247,8 +262,8 @@ def workload_of(source: str, options: SimulationOptions, one_host: int, past: Pa
     import itertools
 
     read = _read(source, options, one_host) if past is None else past.workload(of_accounting(options, one_host))
-    if options.memory_complex:
-        _check_memory(options.memory_complex, read)
+    for name in options.consumables:
+        _check_consumable(name, read)
     if options.skip:
         jobs = iter(read.jobs)
         read.earlier = tuple(itertools.islice(jobs, options.skip))
@@ -264,20 +279,20 @@ def workload_of(source: str, options: SimulationOptions, one_host: int, past: Pa
     return read
 
 
-def _check_memory(name: str, read: Workload) -> None:
+def _check_consumable(name: str, read: Workload) -> None:
     """Say so if no job asks for it. Jobs that are read one by one are not asked: raises SettingsError if no cell has it
     as Grid Engine is shipped.
     """
     if not isinstance(read.jobs, list):
-        refuse_unknown_memory(name, MEMORY_COMPLEXES)
+        refuse_unknown_consumable(name, MEMORY_COMPLEXES)
     elif not any(name == one for job in read.jobs for one, _ in job.hard):
-        read.assumptions.append(f"No job requests {name}, so memory decides nothing.")
+        read.assumptions.append(f"No job requests {name}, so it decides nothing.")
 
 
-def refuse_unknown_memory(name: str, known: Sequence[str]) -> None:
-    """`known`: complexes of type MEMORY. Raises SettingsError."""
+def refuse_unknown_consumable(name: str, known: Sequence[str]) -> None:
+    """`known`: complexes that may be counted. Raises SettingsError."""
     if name not in known:
-        raise SettingsError(f"--memory {name}: no complex of type MEMORY has this name; {suggestion(name, known)}")
+        raise SettingsError(f"--memory {name}: no complex of this name can be counted; {suggestion(name, known)}")
 
 
 def _read(source: str, options: SimulationOptions, one_host: int) -> Workload:
@@ -298,15 +313,14 @@ def _read(source: str, options: SimulationOptions, one_host: int) -> Workload:
         return generate(Generated(jobs, seed, one_host, days=days))
     path = Path(source)
     if path.name.endswith((".swf", ".swf.gz")):
-        return read_swf(path, SwfOptions(one_host, options.memory_complex, dependencies=options.dependencies))
+        return read_swf(path, SwfOptions(one_host, "".join(options.consumables[:1]), dependencies=options.dependencies))
     return read_accounting(path, of_accounting(options, one_host))
 
 
 def of_accounting(options: SimulationOptions, one_host: int) -> AccountingOptions:
     from autoscaler.simulation.accounting import AccountingOptions
 
-    requests = (options.memory_complex,) if options.memory_complex else ()
-    return AccountingOptions(one_host, requests=requests)
+    return AccountingOptions(one_host, requests=options.consumables)
 
 
 def compared(text: str) -> list[str]:

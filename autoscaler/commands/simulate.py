@@ -89,7 +89,14 @@ _WEIGHT = "Of the scheduler, by `qconf -ssconf`. Default: as Grid Engine is ship
     help="Jobs of up to so many slots have all of them on one host, larger ones spread. Default: the largest type that "
     "every tried policy may rent. Where accounting names a parallel environment, that decides.",
 )
-@click.option("--memory", "memory_complex", default="", help="Count requested memory, by this consumable.")
+@click.option(
+    "--memory",
+    "--consumable",
+    "consumables",
+    multiple=True,
+    help="Count requests of this consumable, each slot. For several: several times. A worker has of it what the "
+    "settings give it: memory, GPUs. Of a SWF the first one is the memory.",
+)
 @click.option("--user-slots", type=click.IntRange(min=1), help="A quota: at most so many slots of one user at once.")
 @click.option(
     "--dependencies/--no-dependencies", default=False, help="Whether predecessors of a SWF have to end first."

@@ -234,7 +234,8 @@ def _options(sweep: Sweep) -> SimulationOptions:
                 raise SettingsError(f"{sweep.path}, conditions: {name}: {value!r} is neither true nor false")
             words += [option.opts[0]] if value else option.secondary_opts
         else:
-            words.append(f"{option.opts[0]}={sweep.path.parent / str(value) if name in _PATHS else value}")
+            several = value if option.multiple and isinstance(value, list) else [value]
+            words += [f"{option.opts[0]}={sweep.path.parent / str(one) if name in _PATHS else one}" for one in several]
     try:
         read = simulate.command.make_context("sweep", ["", *words])
     except click.UsageError as error:

@@ -28,7 +28,7 @@ from autoscaler.commands._simulated import (
     in_force,
     largest_host,
     policy_of,
-    refuse_unknown_memory,
+    refuse_unknown_consumable,
     tried,
     write_page,
 )
@@ -81,7 +81,13 @@ SERVED = "an autoscaler serves this cell now, which ends the trial"
     help="What a core of your own hosts costs an hour. Default: a host costs what the cheapest offer of its size does.",
 )
 @click.option("--boot", type=Duration(), default="120s", show_default=True, help="From an order to a running machine.")
-@click.option("--memory", "memory_complex", default="", help="Count requested memory, by this consumable.")
+@click.option(
+    "--memory",
+    "--consumable",
+    "consumables",
+    multiple=True,
+    help="Count requests of this consumable, each slot. For several: several times.",
+)
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write a self-contained HTML page.")
 @json_option
 @click.pass_obj
@@ -95,7 +101,7 @@ def command(
     catalog: Path | None,
     core_price: float | None,
     boot: float,
-    memory_complex: str,
+    consumables: tuple[str, ...],
     page: Path | None,
     as_json: bool,
 ) -> int:
@@ -113,7 +119,7 @@ def command(
         raise SettingsError("--for and --days say the same: leave one out")
     if page is not None and not os.access(page if page.exists() else page.parent, os.W_OK):
         raise SettingsError(f"cannot write {page}: choose a place that is yours to write")
-    options = in_force(invocation, SimulationOptions(catalog=catalog, boot=boot, memory_complex=memory_complex))
+    options = in_force(invocation, SimulationOptions(catalog=catalog, boot=boot, consumables=consumables))
     trial = _Trial(invocation, options, core_price, compared(compare))
     trial.check()
     with _opened(trial.file, alone=not only_report) as table:
@@ -234,20 +240,24 @@ class _Trial:
     def check(self) -> None:
         """Tell what is wrong now, and not in a week. Raises SettingsError."""
         self.offers()
-        if self.options.memory_complex:
-            refuse_unknown_memory(self.options.memory_complex, self._memory_complexes())
+        known = self._countable() if self.options.consumables else []
+        for name in self.options.consumables:
+            refuse_unknown_consumable(name, known)
         for name in self.compared:
             candidate_of(self.invocation, name)
 
-    def _memory_complexes(self) -> list[str]:
-        """Those of the cell; as shipped where it does not answer, as for a report of what was watched before."""
+    def _countable(self) -> list[str]:
+        """Complexes of the cell that may be counted; as shipped where it does not answer, as for a report of what was
+        watched before.
+        """
         from autoscaler.process import ReadOnlyRunner, SystemRunner
         from autoscaler.sge.admin import Administrator
         from autoscaler.sge.complex_table import read_complexes
+        from autoscaler.simulation.watched import is_countable
 
         try:
             table = Administrator(ReadOnlyRunner(SystemRunner()), timeout=TIMEOUT).show("-sc")
-            return [entry.name for entry in read_complexes(table).values() if entry.type == "MEMORY"]
+            return [entry.name for entry in read_complexes(table).values() if is_countable(entry)]
         except AutoscalerError:
             return list(MEMORY_COMPLEXES)
 
@@ -375,9 +385,11 @@ class _Scenarios:
         if self._stopper.asked:
             return None
         trial, watched = self._trial, self._watched
-        memory = trial.options.memory_complex
-        read = watched.workload(AccountingOptions(UNBOUNDED, requests=(memory,) if memory else ()), scenario)
-        changes = watched.host_changes(memory) if scenario.keeps_hosts else ()
+        counted = trial.conditions.cell.consumables
+        read = watched.workload(AccountingOptions(UNBOUNDED, requests=counted), scenario)
+        array = trial.policy.node_arrays[0]
+        numbers = frozenset(filter(None, (array.gpu_complex, array.cpu_complex)))
+        changes = watched.host_changes(counted, numbers) if scenario.keeps_hosts else ()
         conditions = replace(trial.conditions, cell=replace(trial.conditions.cell, host_changes=changes))
         self._assumptions |= dict.fromkeys([*read.said, *assumed(conditions, [candidate], trial.options)])
         shown = Progress(read)

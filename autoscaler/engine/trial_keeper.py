@@ -21,6 +21,7 @@ from autoscaler.core.model.cluster import (
 from autoscaler.core.model.complexes import amount, by_any_name, task_count
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.outcome.innermost import LEADS_ON, cause_of
+from autoscaler.core.placement.needs import SLOTS
 from autoscaler.core.placement.queue_instances import held
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.pass_listener import FailedPass, Pass, PassListener
@@ -29,6 +30,8 @@ from autoscaler.store.trial import HostSeen, RunSeen, TrialTable, WaitingSeen
 
 ROUNDED = 0.002
 """Share by which what is left of a consumable may seem to change: Grid Engine prints few digits of it."""
+COUNTED = ("MEMORY", "INT", "DOUBLE")
+"""Types of consumables that are recorded."""
 CLOSED = frozenset("dDuEsSCoc")
 """States of a queue instance in which no job starts there."""
 PASSING = LEADS_ON | {
@@ -252,12 +255,14 @@ def _is_another(known: HostSeen, host: HostSeen) -> bool:
 
 
 def _complex_values(host: ExecutionHost, complexes: Mapping[str, Complex]) -> tuple[tuple[str, float], ...]:
-    """What there would be of consumables of memory if nothing ran: what is left, and what running jobs hold."""
+    """What there would be of consumables if nothing ran: what is left, and what running jobs hold."""
     found = []
     for name, text in host.consumables.items():
         entry = complexes.get(name)
-        left = None if entry is None or entry.type != "MEMORY" else amount(text, entry.type)
-        if entry is not None and left is not None and entry.consumable is not Consumable.NO:
+        if entry is None or entry.consumable is Consumable.NO or entry.name == SLOTS or entry.type not in COUNTED:
+            continue
+        left = amount(text, entry.type)
+        if left is not None:
             found.append((name, left + sum(held(job.hard, job.slots, entry, complexes) for job in host.jobs)))
     return tuple(found)
 

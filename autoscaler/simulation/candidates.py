@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.model.fleet import Bucket
+from autoscaler.core.placement.hosts import host_values_of
 from autoscaler.core.policy import PACK_OFF, CircuitBreaker, DeadlockAnswer, NodeArrayPolicy, Policy
 from autoscaler.simulation.baselines import rule_of
 from autoscaler.simulation.cell import CellConfiguration
@@ -76,6 +77,16 @@ def allowed_offers(policy: Policy, buckets: Sequence[Bucket]) -> list[Bucket]:
     return sorted(allowed, key=lambda bucket: (bucket.type.vcpus, bucket.price_per_hour or 0.0))
 
 
+def without(candidate: Candidate, conditions: Conditions) -> list[str]:
+    """The counted consumables of which no worker that it may rent has any."""
+    if not conditions.cell.consumables:
+        return []
+    array, cell = candidate.policy.node_arrays[0], _fresh(conditions.cell, candidate.policy)
+    offers = allowed_offers(candidate.policy, conditions.buckets)
+    had = [dict(host_values_of(offer.type, array, cell.complexes).consumables) for offer in offers]
+    return [name for name in cell.consumables if not any(each.get(name) for each in had)]
+
+
 def _is_allowed(bucket: Bucket, array: NodeArrayPolicy) -> bool:
     if not array.hybrid:
         return bucket.type.name == array.instance_type
@@ -112,14 +123,21 @@ def try_policy(
 def _fresh(cell: CellConfiguration, policy: Policy) -> CellConfiguration:
     """The cell as such a policy is used with: where workers get sequence numbers, the scheduler follows them."""
     packed = any(array.pack != PACK_OFF for array in policy.node_arrays)
-    return replace(cell, pes=dict(cell.pes), complexes=dict(cell.complexes), fixed_order=cell.fixed_order or packed)
+    counts = {name for array in policy.node_arrays for name in (array.gpu_complex, array.cpu_complex)}
+    return replace(
+        cell,
+        pes=dict(cell.pes),
+        complexes=dict(cell.complexes),
+        fixed_order=cell.fixed_order or packed,
+        counts=frozenset(name for name in cell.consumables if name in counts),
+    )
 
 
 def _decider(candidate: Candidate, policy: Policy, offers: Sequence[Bucket], workload: Workload) -> Decider:
     if not candidate.rule:
         return PlanDecider(policy, earlier=workload.earlier)
     array = policy.node_arrays[0]
-    return rule_of(candidate.rule, offers, array.limits.max_workers, array.instance_type, hybrid=array.hybrid)
+    return rule_of(candidate.rule, offers, array.limits.max_workers, array)
 
 
 def simulated(policy: Policy) -> Policy:

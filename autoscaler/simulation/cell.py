@@ -80,9 +80,10 @@ class CellConfiguration:
     """Hosts that are always there, with their slots."""
     host_changes: tuple[HostChange, ...] = ()
     """Of persistent hosts that are not always there alike."""
-    memory_complex: str = ""
-    """A consumable of type MEMORY that workers carry; '': memory is not counted."""
-
+    consumables: tuple[str, ...] = ()
+    """Complexes besides slots of which requests are counted, each slot, and use up what hosts and workers have."""
+    counts: frozenset[str] = frozenset()
+    """Those of them that are numbers, as GPUs; the others are of type MEMORY."""
     user_slots: int | None = None
     """`limit users {*} to slots=N` in a resource quota set; None: there is none."""
 
@@ -94,7 +95,6 @@ class CellConfiguration:
         return (QuotaSet("user_slots", True, (rule,)),)
 
     def __post_init__(self) -> None:
-        if self.memory_complex:  # also where it is one that is not consumable as shipped
-            self.complexes[self.memory_complex] = Complex(
-                self.memory_complex, self.memory_complex, "MEMORY", "<=", "YES", Consumable.PER_SLOT, "0"
-            )
+        for name in self.consumables:  # also where it is one that is not consumable as shipped
+            kind = "INT" if name in self.counts else "MEMORY"
+            self.complexes[name] = Complex(name, name, kind, "<=", "YES", Consumable.PER_SLOT, "0")

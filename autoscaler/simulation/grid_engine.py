@@ -106,9 +106,9 @@ class GridEngine:
             self._categories[ask] = PendingCategory(ask, needs_of(ask, self.configuration.complexes))
         return self._categories[ask]
 
-    def memory_of(self, job: WorkloadJob) -> float:
-        """What it takes of the memory that is counted, each slot."""
-        return self._category(job).needs.get(self.configuration.memory_complex, 0.0)
+    def needs_of(self, job: WorkloadJob) -> Mapping[str, float]:
+        """What it takes of consumables, each slot."""
+        return self._category(job).needs
 
     def end(self, run: Run) -> None:
         """A task ends; jobs that waited for its job may start."""

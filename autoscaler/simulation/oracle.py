@@ -11,7 +11,19 @@ from dataclasses import dataclass
 
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.simulation.hosts import SimulatedHost
-from autoscaler.simulation.rules import Room, Rule, Size, Task, left_on, open_hosts, size_of, task_of
+from autoscaler.simulation.rules import (
+    EXACT,
+    Room,
+    Rule,
+    Size,
+    Task,
+    left_on,
+    less,
+    more,
+    needs_in,
+    open_hosts,
+    task_of,
+)
 from autoscaler.simulation.run import Simulation
 
 
@@ -20,9 +32,8 @@ class Piece:
     """What of a task runs on one host."""
 
     seconds: float
-    slots: int
-    memory: float
-    """Bytes, of all its slots."""
+    size: Size
+    """Its slots, with the consumables of all of them."""
 
 
 @dataclass
@@ -53,9 +64,9 @@ class Oracle(Rule):
                         yield from self._pieces(task, pending.job.seconds)
 
     def _pieces(self, task: Task, seconds: float) -> Iterator[Piece]:
-        largest, left = max(task.most_of(size_of(offer.type)) for offer in self.offers), task.slots
+        largest, left = max(self.most_on(offer, task) for offer in self.offers), task.slots
         while left > 0:
-            yield Piece(seconds, min(left, largest), min(left, largest) * task.memory)
+            yield Piece(seconds, task.of(min(left, largest)))
             left -= largest
 
     def _room_soon(self, run: Simulation) -> Room:
@@ -67,31 +78,27 @@ class Oracle(Rule):
         """The offer of which most is used for its price while its longest task runs, with what it then takes. `pieces`:
         the longest first.
         """
-        fitting = [offer for offer in self.offers if _holds(size_of(offer.type), pieces[0])]
-        filled = [(offer, _taken(size_of(offer.type), pieces)) for offer in fitting]
+        fitting = [offer for offer in self.offers if self.holds(offer, pieces[0].size)]
+        filled = [(offer, _taken(self.size_of(offer.type), pieces)) for offer in fitting]
         return max(filled, key=lambda pair: _used(*pair))
 
 
 def _left_at(soon: float, run: Simulation, host: SimulatedHost) -> Size:
     """What no job has then."""
-    slots, memory = left_on(run, host)
+    left = left_on(run, host)
     for task, share in host.runs.items():
         if task.ends <= soon and task.lost_at is None:
-            slots += share
-            memory += share * run.engine.memory_of(task.job)
-    return slots, memory
-
-
-def _holds(size: Size, piece: Piece) -> bool:
-    return size[0] >= piece.slots and size[1] >= piece.memory
+            needs = needs_in(run, run.engine.needs_of(task.job))
+            left = more(left, (share, *(each * share for each in needs)))
+    return left
 
 
 def _taken(size: Size, pieces: Sequence[Piece]) -> list[Piece]:
     taken: list[Piece] = []
     for piece in pieces:
-        if _holds(size, piece):
+        if all(have + EXACT >= each for have, each in zip(size, piece.size, strict=True)):
             taken.append(piece)
-            size = size[0] - piece.slots, size[1] - piece.memory
+            size = less(size, piece.size)
         if not size[0]:
             break
     return taken
@@ -100,4 +107,4 @@ def _taken(size: Size, pieces: Sequence[Piece]) -> list[Piece]:
 def _used(offer: Bucket, taken: Sequence[Piece]) -> tuple[float, int]:
     """Core-seconds that are used for the price of an hour; of equal ones the smaller machine."""
     price = offer.price_per_hour or float("inf")
-    return sum(piece.seconds * piece.slots for piece in taken) / (price * taken[0].seconds), -offer.type.vcpus
+    return sum(piece.seconds * piece.size[0] for piece in taken) / (price * taken[0].seconds), -offer.type.vcpus

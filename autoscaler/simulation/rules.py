@@ -8,9 +8,12 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import ClassVar
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, MachineState
+from autoscaler.core.placement.hosts import host_values_of
+from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.simulation.cloud import Machine
 from autoscaler.simulation.hosts import Run, SimulatedHost
 from autoscaler.simulation.run import FINEST, Simulation
@@ -23,8 +26,10 @@ TRIED_AGAIN = 180.0
 """Seconds for which an offer that could not be had is left out by rules that try others."""
 
 
-Size = tuple[int, float]
-"""Slots and bytes of memory: of a machine, or what is left on a host."""
+Size = tuple[float, ...]
+"""Slots, and how much of each consumable that is counted: of a machine, or what is left on a host."""
+EXACT = 1e-6
+"""Below it, an amount of a consumable is nothing: sums of fractions are not exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +37,22 @@ class Task:
     """What a waiting task asks for."""
 
     slots: int
-    memory: float = 0.0
-    """Bytes, of each slot; 0 where memory is not counted."""
+    needs: tuple[float, ...] = ()
+    """Of each consumable that is counted, each slot."""
     spreads: bool = False
     """Whether it may have its slots on several hosts."""
 
     def most_of(self, size: Size) -> int:
         """How many of its slots there is room for."""
-        slots, memory = size
-        return min(slots, int(memory // self.memory)) if self.memory else slots
+        most = int(size[0])
+        for have, each in zip(size[1:], self.needs, strict=True):
+            if each > 0:
+                most = min(most, int((have + EXACT) // each))
+        return max(most, 0)
+
+    def of(self, slots: int) -> Size:
+        """What so many of its slots take."""
+        return (slots, *(each * slots for each in self.needs))
 
     def fits(self, size: Size) -> bool:
         """Whether there is room for all of it on one host."""
@@ -57,7 +69,7 @@ class Room:
         """Place a task: on the host with the least room that has enough, or spread; False: there is no room."""
         if task.spreads:
             return self._spread(task)
-        first = bisect_left(self._free, (task.slots, 0.0))
+        first = bisect_left(self._free, (task.slots,))
         at = next((at for at in range(first, len(self._free)) if task.fits(self._free[at])), None)
         if at is not None:
             self._take(at, task, task.slots)
@@ -75,8 +87,7 @@ class Room:
         return True
 
     def _take(self, at: int, task: Task, slots: int) -> None:
-        free, memory = self._free.pop(at)
-        insort(self._free, (free - slots, memory - slots * task.memory))
+        insort(self._free, less(self._free.pop(at), task.of(slots)))
 
 
 @dataclass
@@ -88,6 +99,8 @@ class Rule:
     offers: Sequence[Bucket]
     """On-demand offers that may be rented, any order."""
     max_workers: int
+    array: NodeArrayPolicy
+    """In whose place it decides: what of a machine jobs get."""
     idle_timeout: float = 30.0
     orders_hosts: ClassVar[bool] = False
     tries_others: bool = True
@@ -100,6 +113,8 @@ class Rule:
     """Whether a task is unsatisfiable, by what there is in the decision in hand."""
     _limited: bool = False
     """Whether its last launch wanted more than `max_workers`."""
+    _sizes: dict[str, Size] = field(default_factory=dict)
+    """Of machines, by type."""
     _acted: bool = False
     """Whether the decision in hand ordered machines, or put one in or out of service."""
 
@@ -109,6 +124,8 @@ class Rule:
         offers = [run.cloud.now_of(offer) for offer in self._all]
         self.offers = [offer for offer in offers if self._short_until.get(offer.key, 0.0) <= run.now]
         self._never.clear()
+        if not self._sizes:
+            self._sizes = {each.type.name: self._size_of(run, each.type) for each in self._all}
         self._acted = False
         self._forget_lost(run)
         if not self._join(run) and self.offers:  # else the scheduler has not seen the new room yet
@@ -160,7 +177,7 @@ class Rule:
         workers.
         """
         there = [*self.booting(run), *(_whole(run, host) for host in open_hosts(run))]
-        own = size_of(machine.worker.type)
+        own = self.size_of(machine.worker.type)
         tasks = {task_of(run, category) for category in run.engine.pending()}
         return any(sum(map(task.most_of, there)) >= task.slots if task.spreads else task.fits(own) for task in tasks)
 
@@ -180,7 +197,8 @@ class Rule:
                 continue
             host = run.engine.hosts.get(name)
             if host is None:
-                run.engine.add_host(name, machine.worker.type.vcpus, self.values(run, machine), {})
+                offer = host_values_of(machine.worker.type, self.array, run.cell.complexes)
+                run.engine.add_host(name, offer.slots, dict(offer.complex_values), {})
                 run.measures.joins(machine, name)
                 run.enrolled(name)
             elif host.heard and host.disabled:
@@ -188,11 +206,27 @@ class Rule:
                 enabled = self._acted = True
         return enabled
 
-    @staticmethod
-    def values(run: Simulation, machine: Machine) -> Mapping[str, str]:
-        """`complex_values` of its host."""
-        name = run.cell.memory_complex
-        return {name: f"{machine.worker.type.memory}"} if name else {}
+    def _size_of(self, run: Simulation, kind: InstanceType) -> Size:
+        offer = host_values_of(kind, self.array, run.cell.complexes)
+        amounts = dict(offer.consumables)
+        return (offer.slots, *(amounts.get(name, 0.0) for name in run.cell.consumables))
+
+    def size_of(self, kind: InstanceType) -> Size:
+        """What jobs get of a machine of this type."""
+        return self._sizes[kind.name]
+
+    def most_on(self, offer: Bucket, task: Task) -> int:
+        """How many slots of a task a machine has room for."""
+        return task.most_of(self.size_of(offer.type))
+
+    def runs(self, offer: Bucket, task: Task) -> bool:
+        """Whether a machine holds a task; one that spreads: a slot of it."""
+        return self.most_on(offer, task) >= (1 if task.spreads else task.slots)
+
+    def holds(self, offer: Bucket, amounts: Size) -> bool:
+        """Whether a machine has room for all of it."""
+        size = self.size_of(offer.type)
+        return all(have + EXACT >= each for have, each in zip(size, amounts, strict=True))
 
     @staticmethod
     def rented(run: Simulation) -> list[Machine]:
@@ -212,24 +246,22 @@ class Rule:
             self._acted = True
             run.order(made)
 
-    @staticmethod
-    def room(run: Simulation) -> Room:
+    def room(self, run: Simulation) -> Room:
         """What is free on each host in service, and all of each machine on its way."""
-        return Room([*(left_on(run, host) for host in open_hosts(run)), *Rule.booting(run)])
+        return Room([*(left_on(run, host) for host in open_hosts(run)), *self.booting(run)])
 
-    @staticmethod
-    def booting(run: Simulation) -> list[Size]:
+    def booting(self, run: Simulation) -> list[Size]:
         """The sizes of the machines on their way."""
         names = run.engine.hosts
         return [
-            size_of(machine.worker.type)
-            for machine in Rule.rented(run)
+            self.size_of(machine.worker.type)
+            for machine in self.rented(run)
             if machine.worker.name not in names or names[machine.worker.name].disabled
         ]
 
     def is_possible(self, task: Task, run: Simulation) -> bool:
         """Whether some offer that can be had now runs it, and all of it has room within the limits."""
-        return any(_runs(offer, task) for offer in self.offers) and not self.is_unsatisfiable(task, run)
+        return any(self.runs(offer, task) for offer in self.offers) and not self.is_unsatisfiable(task, run)
 
     def is_unsatisfiable(self, task: Task, run: Simulation) -> bool:
         """Whether nothing within the limits ever holds it: no worker or persistent host if they were empty, or for a
@@ -246,7 +278,7 @@ class Rule:
             return 0
         rented = {machine.worker.name for machine in run.cloud.machines.values()}
         there = [task.most_of(_whole(run, host)) for host in open_hosts(run) if host.name not in rented]
-        largest = max((_most_on(offer, task) for offer in self._all), default=0) if self.max_workers else 0
+        largest = max((self.most_on(offer, task) for offer in self._all), default=0) if self.max_workers else 0
         return sum(there) + self.max_workers * largest if task.spreads else max(largest, *there, 0)
 
     def left_out(self, run: Simulation) -> int:
@@ -261,27 +293,24 @@ class Rule:
 
     def cheapest(self, task: Task) -> Bucket:
         """The cheapest offer that holds it, else one that holds most of it."""
-        fitting = [offer for offer in self.offers if _most_on(offer, task) >= task.slots]
+        fitting = [offer for offer in self.offers if self.most_on(offer, task) >= task.slots]
         if fitting:
             return min(fitting, key=lambda offer: (_price(offer), offer.type.vcpus))
-        return max(self.offers, key=lambda offer: _most_on(offer, task))
+        return max(self.offers, key=lambda offer: self.most_on(offer, task))
 
 
 def _price(offer: Bucket) -> float:
     return float("inf") if offer.price_per_hour is None else offer.price_per_hour
 
 
-def _most_on(offer: Bucket, task: Task) -> int:
-    return task.most_of(size_of(offer.type))
+def less(size: Size, taken: Size) -> Size:
+    """What is left of it."""
+    return tuple(have - each for have, each in zip(size, taken, strict=True))
 
 
-def _runs(offer: Bucket, task: Task) -> bool:
-    """Whether a machine holds a task; one that spreads: a slot of it."""
-    return _most_on(offer, task) >= (1 if task.spreads else task.slots)
-
-
-def size_of(kind: InstanceType) -> Size:
-    return kind.vcpus, float(kind.memory)
+def more(size: Size, added: Size) -> Size:
+    """Both together."""
+    return tuple(one + other for one, other in zip(size, added, strict=True))
 
 
 def open_hosts(run: Simulation) -> list[SimulatedHost]:
@@ -289,20 +318,23 @@ def open_hosts(run: Simulation) -> list[SimulatedHost]:
 
 
 def _whole(run: Simulation, host: SimulatedHost) -> Size:
-    """A host as if empty; its memory is infinite where it is not counted."""
-    name = run.cell.memory_complex
-    return host.slots, host.consumables.get(name, (0.0, ""))[0] if name else float("inf")
+    """A host as if empty."""
+    return (host.slots, *(host.consumables.get(name, (0.0, ""))[0] for name in run.cell.consumables))
 
 
 def left_on(run: Simulation, host: SimulatedHost) -> Size:
     """What no job has."""
-    name = run.cell.memory_complex
-    return host.free, host.left_of(name) if name else float("inf")
+    return (host.free, *(host.left_of(name) for name in run.cell.consumables))
 
 
 def task_of(run: Simulation, category: PendingCategory) -> Task:
     ask = category.ask
-    return Task(ask.slots_max, category.needs.get(run.cell.memory_complex, 0.0), ask.pe == SPREAD)
+    return Task(ask.slots_max, needs_in(run, category.needs), ask.pe == SPREAD)
+
+
+def needs_in(run: Simulation, needs: Mapping[str, float]) -> tuple[float, ...]:
+    """Of each consumable that is counted."""
+    return tuple(needs.get(name, 0.0) for name in run.cell.consumables)
 
 
 def waiting_tasks(run: Simulation) -> Iterator[Task]:
@@ -352,7 +384,7 @@ class OnePerJob(Rule):
                 rest = replace(task, slots=left)
                 offer = self.cheapest(rest)
                 self.order(run, offer, 1)
-                left -= _most_on(offer, rest)
+                left -= self.most_on(offer, rest)
 
 
 @dataclass
@@ -363,20 +395,19 @@ class OneNodeForTheBatch(Rule):
 
     def launch(self, run: Simulation) -> None:
         room = self.room(run)
-        node: Size = (0, 0.0)
+        node = nothing = (0.0,) * (1 + len(run.cell.consumables))
         for task in waiting_tasks(run):
             if room.takes(task) or not self.is_possible(task, run):
                 continue
-            largest = max(_most_on(offer, task) for offer in self.offers)
+            largest = max(self.most_on(offer, task) for offer in self.offers)
             left = task.slots
             while left > largest:
                 self.order(run, self.cheapest(replace(task, slots=largest)), 1)
                 left -= largest
-            more = node[0] + left, node[1] + left * task.memory
-            if self._holding(more) is None:
+            if self._holding(more(node, task.of(left))) is None:
                 self._order_node(run, node)
-                more = left, left * task.memory
-            node = more
+                node = nothing
+            node = more(node, task.of(left))
         self._order_node(run, node)
 
     def _order_node(self, run: Simulation, node: Size) -> None:
@@ -386,7 +417,7 @@ class OneNodeForTheBatch(Rule):
 
     def _holding(self, node: Size) -> Bucket | None:
         """The cheapest offer that holds all of a node; None: there is none."""
-        fitting = [offer for offer in self.offers if offer.type.vcpus >= node[0] and offer.type.memory >= node[1]]
+        fitting = [offer for offer in self.offers if self.holds(offer, node)]
         return min(fitting, key=lambda offer: (_price(offer), offer.type.vcpus), default=None)
 
 
@@ -417,11 +448,11 @@ class CloudPipeline(Rule):
         tasks = [
             task
             for task in waiting_tasks(run)
-            if any(_runs(offer, task) for offer in offers) and not self.is_unsatisfiable(task, run)
+            if any(self.runs(offer, task) for offer in offers) and not self.is_unsatisfiable(task, run)
         ]
-        slots, memory = sum(task.slots for task in tasks), sum(task.slots * task.memory for task in tasks)
         if tasks:
-            holding = (each for each in offers if each.type.vcpus >= slots and each.type.memory >= memory)
+            everything = reduce(more, (task.of(task.slots) for task in tasks))
+            holding = (each for each in offers if self.holds(each, everything))
             self.order(run, next(holding, offers[-1]), 1)
 
     def _dues(self, run: Simulation) -> Iterator[float]:

@@ -6,13 +6,13 @@ Ends of jobs come from Grid Engine's accounting where it can be read, else from 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from autoscaler.core.estimates.run_times import Likeness, RunTimes
-from autoscaler.core.model.cluster import short_name
+from autoscaler.core.model.cluster import Complex, Consumable, short_name
 from autoscaler.core.model.complexes import amount
 from autoscaler.core.model.fleet import Bucket, PriceType
 from autoscaler.report.wording import count
@@ -143,14 +143,19 @@ class Watched:
 
     # -- hosts ---------------------------------------------------------------------------------------------------------
 
-    def host_changes(self, memory_complex: str = "") -> tuple[HostChange, ...]:
-        """For the simulation: when how many slots of which host were there."""
+    def host_changes(
+        self, consumables: Sequence[str] = (), numbers: Container[str] = frozenset()
+    ) -> tuple[HostChange, ...]:
+        """For the simulation: when how many slots and how much of which consumable a host had. `numbers`: those that
+        stand for no memory.
+        """
+        memory = [name for name in consumables if name not in numbers]
         return tuple(
             HostChange(
                 max(0.0, host.at - self.since),
                 host.name,
                 host.slots,
-                _memory_of(host, memory_complex),
+                _amounts_of(host, consumables, memory),
             )
             for host in self.hosts
         )
@@ -236,10 +241,17 @@ class Scenario:
         return job.slots <= (self.all_hosts if job.pe == SPREAD else self.one_host)
 
 
-def _memory_of(host: HostSeen, memory_complex: str) -> dict[str, str]:
-    """What a host has of the consumable: as it is configured, else all of its memory."""
-    size = dict(host.complex_values).get(memory_complex, host.memory)
-    return {memory_complex: f"{size:.0f}"} if memory_complex and size else {}
+def is_countable(entry: Complex) -> bool:
+    """Whether requests of a complex may be counted: of memory, or of another consumable that is a number."""
+    of_numbers = entry.type in ("INT", "DOUBLE") and entry.name != "slots"
+    return entry.type == "MEMORY" or (of_numbers and entry.consumable is not Consumable.NO)
+
+
+def _amounts_of(host: HostSeen, consumables: Iterable[str], memory: Container[str]) -> dict[str, str]:
+    """What a host has of these: as it is configured; of memory without a value, all."""
+    configured = dict(host.complex_values)
+    amounts = {name: configured.get(name, host.memory if name in memory else 0.0) for name in consumables}
+    return {name: f"{size:.0f}" for name, size in amounts.items() if size}
 
 
 def _price_like(cores: int, memory: float, offers: Iterable[Bucket]) -> float | None:

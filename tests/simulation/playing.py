@@ -9,12 +9,14 @@ from typing import Any
 from autoscaler.core.model.fleet import Bucket, PriceType
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.providers.catalog import load_catalog
+from autoscaler.simulation.baselines import rule_of
 from autoscaler.simulation.candidates import allowed_offers, simulated
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.cloud import Billing, Cloud, Delays
 from autoscaler.simulation.generated import Generated, generate
 from autoscaler.simulation.market import STILL, Market
 from autoscaler.simulation.planned import PlanDecider
+from autoscaler.simulation.rules import Rule
 from autoscaler.simulation.run import EPOCH, Decider, PassDurations, Simulation
 from autoscaler.simulation.workload import Workload, WorkloadJob
 
@@ -65,6 +67,12 @@ def a_simulation(
     return Simulation(
         workload, cell or CellConfiguration(), cloud, decider or PlanDecider(used), durations or PassDurations()
     )
+
+
+def a_rule(name: str, policy: Policy, max_workers: int = 20, *, offers: Sequence[Bucket] | None = None) -> Rule:
+    """A rule in place of this policy. `offers`: on-demand ones at list prices unless said otherwise."""
+    allowed = allowed_offers(policy, buckets() if offers is None else offers)
+    return rule_of(name, allowed, max_workers, policy.node_arrays[0])
 
 
 def a_workload(jobs: int = 40, seed: int = 1, *, days: float = 0.25, largest_host: int = 16) -> Workload:

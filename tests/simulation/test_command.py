@@ -123,7 +123,7 @@ def test_a_market_is_played_and_told(capsys: pytest.CaptureFixture[str], tmp_pat
         (["generated:5", "--schedule-interval", "0"], "more than 0 s"),
         (
             ["generated:5", "--memory", "h_vmen"],
-            "--memory h_vmen: no complex of type MEMORY has this name; did you mean h_v",
+            "--memory h_vmen: no complex of this name can be counted; did you mean h_v",
         ),
         (["generated:5", "--compare", "CP_CAP_AUTOSCALE_INSTANCE_TYPE=z9.large"], "nothing can be rented"),
     ),
@@ -211,11 +211,11 @@ def test_memory_counts_by_what_jobs_request_or_by_what_grid_engine_has(
     file = tmp_path / "accounting"
     file.write_text(a_line(1, 1000, 1010, 1900, category="-l ram=4G") + "\n")
     assert main(["simulate", str(file), "--memory", "ram"]) == 0
-    assert "memory decides nothing" not in capsys.readouterr().out
+    assert "decides nothing" not in capsys.readouterr().out
     assert main(["simulate", str(file), "--memory", "h_vmem"]) == 0
-    assert "No job requests h_vmem, so memory decides nothing." in " ".join(capsys.readouterr().out.split())
+    assert "No job requests h_vmem, so it decides nothing." in " ".join(capsys.readouterr().out.split())
     assert main(["simulate", str(file), "--memory", "rom"]) == 0
-    assert "No job requests rom, so memory decides nothing." in " ".join(capsys.readouterr().out.split())
+    assert "No job requests rom, so it decides nothing." in " ".join(capsys.readouterr().out.split())
 
 
 def test_requests_that_decide_nothing_are_named_with_their_jobs(
@@ -227,6 +227,39 @@ def test_requests_that_decide_nothing_are_named_with_their_jobs(
     for options, said in (((), "gpus (9), ram (1)"), (("--memory", "gpus"), "ram (1)")):
         assert main(["simulate", str(file), "--json", *options]) == 0
         assert f"Ignored, although jobs request them: {said}." in json.loads(capsys.readouterr().out)["assumptions"]
+    assert main(["simulate", str(file), "--json", "--memory", "ram", "--consumable", "gpus"]) == 0
+    assumptions = json.loads(capsys.readouterr().out)["assumptions"]
+    assert "Requests of these complexes count: ram, gpus." in assumptions
+    assert not [each for each in assumptions if each.startswith("Ignored")]
+
+
+def test_several_consumables_count_for_plan_and_rules_alike(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job of four GPUs and little memory, and one of much memory: only together do they need a g4dn.12xlarge."""
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_INSTANCE_TYPE", "g4dn.xlarge")
+    file = tmp_path / "accounting"
+    asks = ("gpus=1,ram=10G", "gpus=1,ram=100G", "gpus=4,ram=1G")
+    rules = ("today", "one-per-job", "karpenter", "cloud-pipeline", "oracle")
+    seen: list[tuple[tuple[str, int], ...]] = []
+    for ask in asks:
+        file.write_text(a_line(1, 1000, 1010, 4600, category=f"-l {ask}") + "\n")
+        policies = policies_of(capsys, file, "--memory", "ram", "--memory", "gpus", "--compare", ",".join(rules))
+        assert {each["tasks"]["finished"] for each in policies} == {1}
+        launched = {tuple(each["launched"].items()) for each in policies}
+        assert len(launched) == 1, launched
+        seen.append(*launched)
+    assert seen == [(("g4dn.xlarge", 1),), (("g4dn.8xlarge", 1),), (("g4dn.12xlarge", 1),)]
+
+
+def test_a_consumable_that_no_worker_has_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "accounting"
+    file.write_text(a_line(1, 1000, 1010, 1900, category="-l gpus=1") + "\n")
+    assert main(["simulate", str(file), "--json", "--memory", "gpus", "--compare", "today,one-per-job"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [each["tasks"]["waiting"] for each in document["policies"]] == [1, 1]
+    said = "With these settings no worker has gpus: jobs that request it wait (today, one-per-job)."
+    assert said in document["assumptions"]
 
 
 def a_document(name: str, seconds: float = 600.0, *, counts: bool = True) -> Document:

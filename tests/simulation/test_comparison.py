@@ -9,13 +9,13 @@ import pytest
 
 from autoscaler.commands._simulated import simulated_alike
 from autoscaler.core.policy import Limits, Policy
-from autoscaler.simulation.baselines import ORACLE, rule_of
-from autoscaler.simulation.candidates import Candidate, Conditions, allowed_offers, try_policy
+from autoscaler.simulation.baselines import ORACLE
+from autoscaler.simulation.candidates import Candidate, Conditions, try_policy
 from autoscaler.simulation.comparison import remarks, sentences
 from autoscaler.simulation.measures import Measures
 from autoscaler.simulation.results import Document
 from autoscaler.simulation.workload import LOCAL, Workload
-from tests.simulation.playing import a_policy, a_simulation, buckets, jobs_of
+from tests.simulation.playing import a_policy, a_rule, a_simulation, buckets, jobs_of
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_what_nobody_can_set_is_not_put_forward(played: Document) -> None:
 def limited(policy: Policy, rule: str = "", count: int = 4) -> tuple[Measures, str]:
     """A run of tasks that fill a worker each, and its remarks."""
     jobs = jobs_of(count, slots=2, pe=LOCAL, seconds=3_600.0)
-    decider = rule_of(rule, allowed_offers(policy, buckets()), 2, "m5.large", hybrid=False) if rule else None
+    decider = a_rule(rule, policy, 2) if rule else None
     run = a_simulation(jobs, policy, decider=decider)
     document = try_policy(Candidate("x", policy, rule), Workload("test", jobs), Conditions(buckets()))
     return run.run(), " ".join(remarks([document]))

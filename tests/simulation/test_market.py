@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.model.fleet import BucketKey, FailureKind, PriceType
-from autoscaler.simulation.baselines import rule_of
-from autoscaler.simulation.candidates import allowed_offers
 from autoscaler.simulation.market import Limit, Market, PriceChange, read_market
 from autoscaler.simulation.measures import Measures
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.run import Simulation
 from autoscaler.simulation.workload import LOCAL, SPREAD, WorkloadError, WorkloadJob
-from tests.simulation.playing import a_policy, a_simulation, a_workload, buckets, jobs_of, numbered
+from tests.simulation.playing import a_policy, a_rule, a_simulation, a_workload, buckets, jobs_of, numbered
 
 HYBRID = a_policy(hybrid=True, scale_up_batch=10)
 SPOT = a_policy(hybrid=True, scale_up_batch=10, max_cores_per_worker=4, price_types=(PriceType.SPOT,))
@@ -60,7 +58,7 @@ def test_after_a_shortage_jobs_get_their_workers() -> None:
 @pytest.mark.parametrize("rule", ("", "one-per-job", "static:9:m5.xlarge", "karpenter", "oracle"))
 def test_no_more_cores_are_rented_than_a_quota_allows(rule: str) -> None:
     quota = Market(limits=(Limit(FailureKind.QUOTA, family="m5", vcpus=16),))
-    decider = rule_of(rule, allowed_offers(HYBRID, buckets()), 50, "m5.large", hybrid=True) if rule else None
+    decider = a_rule(rule, HYBRID, 50) if rule else None
     jobs = numbered(jobs_of(20, slots=2, pe=LOCAL), jobs_of(8))
     run = a_simulation(jobs, HYBRID, market=quota, decider=decider)
     measures = finished(run)
@@ -97,7 +95,7 @@ def interrupted(
     jobs: list[WorkloadJob], rule: str = "", seed: int = 1, rate: float = 2.0
 ) -> tuple[Simulation, Measures]:
     market = Market(interruptions_per_hour=rate)
-    decider = rule_of(rule, allowed_offers(SPOT, spot_buckets()), 50, "m5.large", hybrid=True) if rule else None
+    decider = a_rule(rule, SPOT, 50, offers=spot_buckets()) if rule else None
     run = a_simulation(jobs, SPOT, market=market, price_type=PriceType.SPOT, decider=decider, seed=seed)
     return run, finished(run)
 
@@ -156,15 +154,15 @@ def test_on_demand_machines_are_not_taken() -> None:
 def test_the_oracle_launches_nothing_for_what_finds_room_before_a_boot_would_end() -> None:
     ends_soon, waits = jobs_of(2, seconds=300.0), jobs_of(2, submitted=400.0, seconds=600.0)
     jobs = numbered(ends_soon, waits)
-    rule = rule_of("oracle", allowed_offers(a_policy(), buckets()), 20, "m5.large", hybrid=False)
-    one_each = rule_of("one-per-job", allowed_offers(a_policy(), buckets()), 20, "m5.large", hybrid=False)
+    rule = a_rule("oracle", a_policy(), 20)
+    one_each = a_rule("one-per-job", a_policy(), 20)
     assert finished(a_simulation(jobs, a_policy(), decider=rule)).launched == {"m5.large": 1}
     assert finished(a_simulation(jobs, a_policy(), decider=one_each)).launched["m5.large"] > 1
 
 
 def test_the_oracle_puts_tasks_that_end_together_on_one_machine() -> None:
     jobs = numbered(jobs_of(2, seconds=20_000.0), jobs_of(2, seconds=600.0))
-    rule = rule_of("oracle", allowed_offers(HYBRID, buckets()), 20, "m5.large", hybrid=True)
+    rule = a_rule("oracle", HYBRID, 20)
     assert finished(a_simulation(jobs, HYBRID, decider=rule)).launched == {"m5.large": 2}
 
 
@@ -229,7 +227,7 @@ def test_a_wrong_file_says_which_entry_and_what_may_stand_there(tmp_path: Path, 
 @pytest.mark.parametrize("name", ("static:2", "cloud-pipeline"))
 def test_a_rule_orders_again_when_a_shortage_ends_and_not_all_the_time_before(name: str) -> None:
     shortage = Market(limits=(Limit(FailureKind.CAPACITY, ends=86_400.0, machines=0),))
-    rule = rule_of(name, allowed_offers(a_policy(), buckets()), 20, "m5.large", hybrid=False)
+    rule = a_rule(name, a_policy(), 20)
     run = a_simulation(jobs_of(2, slots=2, pe=LOCAL), a_policy(), decider=rule, market=shortage)
     measures = run.run()
     assert run.over

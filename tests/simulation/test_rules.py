@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from autoscaler.core.policy import Policy
-from autoscaler.simulation.baselines import rule_of
-from autoscaler.simulation.candidates import allowed_offers
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.measures import Measures
 from autoscaler.simulation.results import document_of
 from autoscaler.simulation.run import Simulation
 from autoscaler.simulation.workload import LOCAL, SPREAD, WorkloadError, WorkloadJob
-from tests.simulation.playing import a_policy, a_simulation, a_workload, buckets, jobs_of, numbered
+from tests.simulation.playing import a_policy, a_rule, a_simulation, a_workload, buckets, jobs_of, numbered
 
 HYBRID = a_policy(hybrid=True)
 
@@ -24,8 +22,7 @@ HYBRID = a_policy(hybrid=True)
 def under(
     name: str, jobs: Sequence[WorkloadJob], policy: Policy = HYBRID, max_workers: int = 20, **cell: Any
 ) -> tuple[Simulation, Measures]:
-    array = policy.node_arrays[0]
-    rule = rule_of(name, allowed_offers(policy, buckets()), max_workers, array.instance_type, hybrid=array.hybrid)
+    rule = a_rule(name, policy, max_workers)
     run = a_simulation(jobs, policy, decider=rule, cell=CellConfiguration(**cell))
     return run, run.run()
 
@@ -81,7 +78,7 @@ def test_idle_workers_that_are_too_small_make_room_for_a_larger_one(name: str, p
 
 def test_an_idle_worker_stays_for_a_task_that_it_is_large_enough_for() -> None:
     jobs = numbered(jobs_of(4, owner="ann", seconds=900.0))
-    rule = rule_of("one-per-job", allowed_offers(HYBRID, buckets()), 20, "m5.large", hybrid=True)
+    rule = a_rule("one-per-job", HYBRID, 20)
     run = a_simulation(jobs, HYBRID, decider=rule, cell=CellConfiguration(user_slots=1))
     assert sum(run.run().launched.values()) == 4
     assert run.over
@@ -104,15 +101,22 @@ RULES = ("one-per-job", "karpenter", "cloud-pipeline", "oracle")
 def test_rules_launch_what_holds_the_memory_that_is_asked_for(
     name: str, slots: int, memory: str, pe: str | None, launched: dict[str, int]
 ) -> None:
-    run, measures = under(name, jobs_of(1, slots=slots, hard=((RAM, memory),), pe=pe), memory_complex=RAM)
+    run, measures = under(name, jobs_of(1, slots=slots, hard=((RAM, memory),), pe=pe), consumables=(RAM,))
     assert measures.launched == launched
+    assert run.over
+
+
+@pytest.mark.parametrize("name", ("one-per-job", "karpenter", "oracle"))
+def test_cores_that_workers_keep_free_run_no_jobs_of_rules_either(name: str) -> None:
+    run, measures = under(name, jobs_of(1, slots=4, pe=LOCAL), a_policy(hybrid=True, free_cores=1))
+    assert measures.launched == {"m5.2xlarge": 1}
     assert run.over
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_memory_that_jobs_hold_is_no_room_for_others(name: str) -> None:
     jobs = numbered(jobs_of(1, hard=((RAM, "6G"),), seconds=7_200.0), jobs_of(1, submitted=900.0, hard=((RAM, "6G"),)))
-    run, measures = under(name, jobs, memory_complex=RAM)
+    run, measures = under(name, jobs, consumables=(RAM,))
     assert measures.launched == {"m5.large": 2}
     assert max(measures.waits) < 600.0
     assert run.over
@@ -120,7 +124,7 @@ def test_memory_that_jobs_hold_is_no_room_for_others(name: str) -> None:
 
 @pytest.mark.parametrize("name", RULES)
 def test_memory_of_all_waiting_tasks_together_is_bought(name: str) -> None:
-    run, measures = under(name, jobs_of(4, hard=((RAM, "8G"),)), memory_complex=RAM)
+    run, measures = under(name, jobs_of(4, hard=((RAM, "8G"),)), consumables=(RAM,))
     gib = {offer.type.name: offer.type.memory / 2**30 for offer in buckets()}
     assert 32 <= sum(gib[kind] * count for kind, count in measures.launched.items()) < 48
     assert max(measures.waits) < 600.0
@@ -130,7 +134,7 @@ def test_memory_of_all_waiting_tasks_together_is_bought(name: str) -> None:
 @pytest.mark.parametrize("name", RULES)
 def test_a_task_that_no_type_holds_launches_nothing_and_keeps_no_other_from_a_worker(name: str) -> None:
     jobs = numbered(jobs_of(1, hard=((RAM, "2000G"),)), jobs_of(1, hard=((RAM, "1G"),)))
-    run, measures = under(name, jobs, memory_complex=RAM)
+    run, measures = under(name, jobs, consumables=(RAM,))
     assert measures.launched == {"m5.large": 1}
     assert (measures.finished, run.engine.waiting) == (1, 1)
     assert measures.worker_seconds < 1_800.0 or name == "cloud-pipeline"  # which lets none go while any task waits

@@ -10,15 +10,13 @@ from autoscaler.core.policy import Policy
 from autoscaler.engine.pass_timing import GATHER
 from autoscaler.engine.qmaster_guard import SHARE as GUARD_SHARE
 from autoscaler.engine.qmaster_guard import WINDOW as GUARD_WINDOW
-from autoscaler.simulation.baselines import rule_of
-from autoscaler.simulation.candidates import allowed_offers
 from autoscaler.simulation.cell import CellConfiguration
 from autoscaler.simulation.cloud import Billing, Delays
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.results import document_of
 from autoscaler.simulation.run import PassDurations, Simulation
 from autoscaler.simulation.workload import LOCAL, WorkloadJob
-from tests.simulation.playing import a_policy, a_simulation, a_workload, buckets, jobs_of, numbered
+from tests.simulation.playing import a_policy, a_rule, a_simulation, a_workload, jobs_of, numbered
 
 HYBRID = a_policy(hybrid=True, scale_up_batch=10, scale_down_batch=10)
 
@@ -179,7 +177,7 @@ def test_machines_that_always_boot_too_slowly_do_not_keep_a_simulation_from_its_
 
 def test_a_long_job_is_waited_for_although_others_wait_too() -> None:
     long, waits = jobs_of(1, seconds=4 * 86_400.0, slots=2, pe=LOCAL), jobs_of(1, submitted=10.0, slots=2, pe=LOCAL)
-    rule = rule_of("one-per-job", allowed_offers(a_policy(), buckets()), 1, "m5.large", hybrid=False)
+    rule = a_rule("one-per-job", a_policy(), 1)
     run = a_simulation(numbered(long, waits), a_policy(max_workers=1), decider=rule)
     assert run.run().finished == 2
 

@@ -186,6 +186,13 @@ def test_points_are_paid_by_the_catalogue_and_the_billing_in_force(
     assert any(each.startswith(f"Prices are those of {own}") for each in search.assumptions)
 
 
+def test_several_consumables_may_be_counted(file: Path) -> None:
+    for value, counted in (('"h_vmem"', ("h_vmem",)), ('["h_vmem", "mem_free"]', ("h_vmem", "mem_free"))):
+        file.write_text(SWEEP.replace("[conditions]", f"[conditions]\nmemory = {value}"))
+        search = _Search(Invocation(os.environ), read_sweep(file))
+        assert search.task.conditions.cell.consumables == counted
+
+
 def test_wrong_calls_are_one_clear_error(
     capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -290,7 +290,7 @@ def test_a_later_hold_of_an_array_does_not_change_when_its_first_task_came(table
 def test_memory_counts_by_a_complex_that_is_not_consumable_as_shipped() -> None:
     jobs = jobs_of(3, seconds=600.0, hard=(("h_vmem", "6G"),))
     host = HostChange(0.0, "n1", 8, {"h_vmem": "8G"})
-    cell = CellConfiguration(memory_complex="h_vmem", host_changes=(host,))
+    cell = CellConfiguration(consumables=("h_vmem",), host_changes=(host,))
     waited = sorted(round(wait, -1) for wait in a_simulation(jobs, a_policy(), cell=cell, decider=Nobody()).run().waits)
     assert waited == [0.0, 600.0, 1200.0]
 
@@ -488,12 +488,14 @@ def test_the_report_in_json(cell: Invocation, capsys: pytest.CaptureFixture[str]
 def test_a_consumable_of_a_host_counts_as_configured_and_not_as_its_memory(table: TrialTable, tmp_path: Path) -> None:
     ram = Complex("ram", "r", "MEMORY", "<=", "YES", Consumable.PER_SLOT, "1G")
     fixed = Complex("swap", "sw", "MEMORY", "<=", "YES", Consumable.NO, "0")
+    gpus = Complex("gpus", "g", "INT", "<=", "YES", Consumable.PER_SLOT, "0")
 
     def shows(left: str, *jobs: HostJob) -> Cluster:
         instance = QueueInstance("main.q", "n1", 8, sum(job.slots for job in jobs), 0, "", jobs)
-        host = ExecutionHost("n1", (instance,), load={"mem_total": "32G"}, consumables={"ram": left, "swap": "1G"})
+        consumables = {"ram": left, "swap": "1G", "gpus": "4"}
+        host = ExecutionHost("n1", (instance,), load={"mem_total": "32G"}, consumables=consumables)
         other = ExecutionHost("n2", (QueueInstance("main.q", "n2", 8, 0, 0),), load={"mem_total": "16G"})
-        return replace(a_cluster(), hosts=(host, other), complexes={"ram": ram, "swap": fixed})
+        return replace(a_cluster(), hosts=(host, other), complexes={"ram": ram, "swap": fixed, "gpus": gpus})
 
     asks = HostJob(7, "", "r", 3, started=1001.0, hard=(("r", "1500M"),))
     usual = HostJob(8, "", "r", 2, started=1002.0)
@@ -504,11 +506,12 @@ def test_a_consumable_of_a_host_counts_as_configured_and_not_as_its_memory(table
         (1020.0, shows("40.000G")),
     )
     assert [(host.at, dict(host.complex_values)) for host in table.hosts() if host.name == "n1"] == [
-        (1000.0, {"ram": 20 * GIB}),
-        (1020.0, {"ram": 40 * GIB}),
+        (1000.0, {"ram": 20 * GIB, "gpus": 4.0}),
+        (1020.0, {"ram": 40 * GIB, "gpus": 4.0}),
     ]
-    first, second, _ = read(table, tmp_path).host_changes("ram")
-    assert (first.complex_values, second.complex_values) == ({"ram": f"{20 * GIB}"}, {"ram": f"{16 * GIB}"})
+    first, second, _ = read(table, tmp_path).host_changes(("ram", "gpus"), {"gpus"})
+    assert first.complex_values == {"ram": f"{20 * GIB}", "gpus": "4"}
+    assert second.complex_values == {"ram": f"{16 * GIB}"}
 
 
 @pytest.mark.parametrize("options", ((), ("--report",)), ids=("watching", "reporting"))
