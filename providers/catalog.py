@@ -98,13 +98,13 @@ def load_catalog(own: Path | None = None) -> Catalog:
     return Catalog(MappingProxyType(offers))
 
 
-def currency_of(own: Path | None) -> str:
-    """The currency of the operator's own file; of the included ones, dollars."""
+def currency_of(own: Path | None, otherwise: str | None = None) -> str:
+    """The currency of the operator's own file, `otherwise` if it names none; of the included ones, dollars."""
     try:
         head = {} if own is None else read_toml(read_text(own))
     except (OSError, ValueError):
         head = {}  # the function that reads its figures reports the error
-    return str(head.get("currency") or "USD")
+    return str(head.get("currency") or otherwise or "USD")
 
 
 def family_of(name: str, cloud: str | None = None) -> str:

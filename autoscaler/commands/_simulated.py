@@ -76,6 +76,9 @@ class SimulationOptions:
     seed: int = 1
     priced_by: str = "the included catalogue"
     """What prices are of, for the assumptions."""
+    currency: str = "USD"
+    for_all: bool = False
+    """Whether the catalogue holds for all that is tried, also where other settings name another one."""
 
 
 def in_force(invocation: Invocation, options: SimulationOptions) -> SimulationOptions:
@@ -83,13 +86,18 @@ def in_force(invocation: Invocation, options: SimulationOptions) -> SimulationOp
     SettingsError.
     """
     from autoscaler.commands._own_catalog import own_catalog
+    from autoscaler.providers.catalog import currency_of
 
     settings = _loaded(invocation, {}, None)
+    chosen = settings.process.currency
     if options.catalog is not None:
-        options = replace(options, priced_by=f"--catalog {options.catalog}")
+        priced_by = f"--catalog {options.catalog}"
+        options = replace(options, priced_by=priced_by, currency=currency_of(options.catalog, chosen), for_all=True)
     elif (own := own_catalog(settings, invocation.environ)) is not None:
         setting, file = own
-        options = replace(options, catalog=file, priced_by=f"{file} ({setting})")
+        options = replace(options, catalog=file, priced_by=f"{file} ({setting})", currency=chosen or currency_of(file))
+    else:
+        options = replace(options, currency=chosen or "USD")
     for queue in list(settings.queues.values())[:1]:
         minimum, step = options.billing_minimum, options.billing_step
         options = replace(
@@ -100,8 +108,22 @@ def in_force(invocation: Invocation, options: SimulationOptions) -> SimulationOp
     return options
 
 
+def buckets_of(catalog: Path | None, currency: str) -> Sequence[Bucket]:
+    """All offers. Those of which the price is in another currency than the catalogue's own have no known price. Raises
+    SettingsError.
+    """
+    from autoscaler.providers.catalog import currency_of, load_catalog
+
+    found = load_catalog(catalog)
+    if currency_of(catalog) != currency:  # the settings say what all prices are in
+        return found.buckets()
+    return tuple(
+        bucket if found.offers[bucket.type.name].currency == currency else replace(bucket, price_per_hour=None)
+        for bucket in found.buckets()
+    )
+
+
 def conditions_of(options: SimulationOptions) -> Conditions:
-    from autoscaler.providers.catalog import load_catalog
     from autoscaler.simulation.candidates import Conditions
     from autoscaler.simulation.cell import CellConfiguration, Weights
     from autoscaler.simulation.cloud import Billing, Delays
@@ -114,7 +136,7 @@ def conditions_of(options: SimulationOptions) -> Conditions:
     )
     if options.schedule_interval <= 0 or billing.granularity <= 0:
         raise SettingsError("--schedule-interval and --billing-step must be more than 0 s")
-    buckets = load_catalog(options.catalog).buckets()
+    buckets = buckets_of(options.catalog, options.currency)
     types = [bucket.type.name for bucket in buckets]
     return Conditions(
         buckets,
@@ -156,6 +178,11 @@ def assumed(conditions: Conditions, candidates: Iterable[Candidate], options: Si
         f"Prices are those of {options.priced_by}"
         + (", and those of --market" if conditions.market.prices else "")
         + "; disks, traffic and the master cost nothing here.",
+        *(
+            f"Prices of {name} are those of {catalog}."
+            for name, catalog in ((each.name, each.priced_by) for each in candidates)
+            if catalog
+        ),
         *_assumed_of_billing(conditions.billing, candidates),
         *_assumed_of_consumables(conditions, candidates),
     ]
@@ -209,13 +236,35 @@ def policy_of(invocation: Invocation, changed: dict[str, str], file: Path | None
 
 
 def tried(
-    name: str, invocation: Invocation, changed: dict[str, str], file: Path | None = None, *, rule: str = ""
+    name: str,
+    invocation: Invocation,
+    changed: dict[str, str],
+    options: SimulationOptions,
+    *,
+    file: Path | None = None,
+    rule: str = "",
 ) -> Candidate:
-    """The policy and the polls of these settings. Raises SettingsError as `policy_of` does."""
+    """The policy, the polls and the catalogue of these settings. Raises SettingsError as `policy_of` does, and if their
+    prices are in another currency than those in force.
+    """
+    from autoscaler.commands._own_catalog import own_catalog
+    from autoscaler.providers.catalog import currency_of
     from autoscaler.simulation.candidates import Candidate
 
     settings = tried_settings(invocation, changed, file)
-    return Candidate(name, settings.policy(master="master"), rule, settings.process.polling_delay)
+    policy = replace(settings.policy(master="master"), currency=options.currency)
+    made = Candidate(name, policy, rule, settings.process.polling_delay)
+    own = None if options.for_all else own_catalog(settings, {**invocation.environ, **changed})
+    if own is None or own[1] == options.catalog:
+        return made
+    setting, catalog = own
+    currency = settings.process.currency or currency_of(catalog)
+    if currency != options.currency:
+        raise SettingsError(
+            f"its prices are in {currency} ({setting}), those of {options.priced_by} in {options.currency}: they "
+            "cannot be compared; name one catalogue for all with --catalog"
+        )
+    return replace(made, buckets=buckets_of(catalog, currency), priced_by=f"{catalog} ({setting})")
 
 
 def tried_settings(invocation: Invocation, changed: dict[str, str], file: Path | None = None) -> Settings:
@@ -340,17 +389,17 @@ def _begins(part: str) -> bool:
     return "=" in part.partition("+")[0] or part == TODAY or rule in _RULES or Path(part).is_file()
 
 
-def candidate_of(invocation: Invocation, name: str) -> Candidate:
+def candidate_of(invocation: Invocation, name: str, options: SimulationOptions) -> Candidate:
     """The policy that a name of --compare stands for. Raises SettingsError."""
     if name.split(":")[0] in _RULES:
-        return tried(name, invocation, {}, rule=name)
+        return tried(name, invocation, {}, options, rule=name)
     if name == TODAY:
-        return tried(name, invocation, {})
+        return tried(name, invocation, {}, options)
     try:
         if Path(name).is_file():
-            return tried(Path(name).stem, invocation, {}, Path(name))
+            return tried(Path(name).stem, invocation, {}, options, file=Path(name))
         if "=" in name:
-            return tried(name, invocation, dict(pair.partition("=")[::2] for pair in name.split("+")))
+            return tried(name, invocation, dict(pair.partition("=")[::2] for pair in name.split("+")), options)
     except SettingsError as error:
         raise SettingsError(f"--compare {name}: {error}") from error
     raise SettingsError(
@@ -371,7 +420,7 @@ def simulated_alike(candidates: Sequence[Candidate]) -> list[str]:
     found: list[str] = []
     others: list[tuple[str, object]] = []
     for one in candidates:
-        decides = one.rule, deciding(one.policy), one.polling_delay
+        decides = one.rule, deciding(one.policy), one.polling_delay, one.buckets
         first = next((name for name, other in others if other == decides), None)
         if first is None:
             others.append((one.name, decides))

@@ -142,13 +142,13 @@ def command(
     if last is not None:
         past = _past(invocation, last)
         conditions = replace(conditions, delays=past.delays(conditions.delays), durations=past.durations)
-    candidates = [candidate_of(invocation, name) for name in compared(compare)]
+    candidates = [candidate_of(invocation, name, options) for name in compared(compare)]
     if not candidates:
         raise SettingsError("--compare names nothing to try; leave it out to try the settings of today")
     if past is not None and candidates[0].name != TODAY:
-        candidates = [candidate_of(invocation, TODAY), *(each for each in candidates if each.name != TODAY)]
+        candidates = [candidate_of(invocation, TODAY, options), *(each for each in candidates if each.name != TODAY)]
     # One workload for all: what one policy could place on one host, all are asked to.
-    one_host = options.one_host or min(largest_host(candidate.policy, conditions.buckets) for candidate in candidates)
+    one_host = options.one_host or min(largest_host(one.policy, one.buckets_in(conditions)) for one in candidates)
     same = simulated_alike(candidates)
     documents: list[Document] = []
     assumptions: list[str] = []

@@ -134,11 +134,11 @@ class _Search:
         with _entry(sweep, "conditions"):
             conditions = conditions_of(options)
         self.points: Sequence[Point] = points_of(sweep)
-        candidates = _candidates(invocation, sweep, self.points, conditions)
-        one_host = options.one_host or min(largest_host(one.policy, conditions.buckets) for one in candidates)
+        candidates = _candidates(invocation, options, sweep, self.points, conditions)
+        one_host = options.one_host or min(largest_host(one.policy, one.buckets_in(conditions)) for one in candidates)
         remembers = any(one.policy.estimates for one in candidates)
         windows, said = _windows(sweep, options, one_host, remembers=remembers)
-        idle = _without_effect(invocation, self.points, candidates)
+        idle = _without_effect(invocation, options, self.points, candidates)
         self.assumptions = [
             *said,
             *assumed(conditions, candidates, options),
@@ -254,7 +254,11 @@ def _entry(sweep: Sweep, where: str) -> Iterator[None]:
 
 
 def _candidates(
-    invocation: Invocation, sweep: Sweep, points: Sequence[Point], conditions: Conditions
+    invocation: Invocation,
+    options: SimulationOptions,
+    sweep: Sweep,
+    points: Sequence[Point],
+    conditions: Conditions,
 ) -> list[Candidate]:
     """A policy for each point. Raises SettingsError for the first that is none."""
     from autoscaler.simulation.candidates import allowed_offers
@@ -264,14 +268,16 @@ def _candidates(
     for point in points:
         where = f"settings ({title_of(point)})" if point else "the settings of today"
         with _entry(sweep, where):
-            candidate = tried(title_of(point), invocation, dict(point))
-            allowed_offers(candidate.policy, conditions.buckets)
+            candidate = tried(title_of(point), invocation, dict(point), options)
+            allowed_offers(candidate.policy, candidate.buckets_in(conditions))
         # Names that this machine has say nothing about a point, and would make each machine's runs others.
         made.append(replace(candidate, policy=replace(candidate.policy, host_names=())))
     return made
 
 
-def _without_effect(invocation: Invocation, points: Sequence[Point], candidates: Sequence[Candidate]) -> list[str]:
+def _without_effect(
+    invocation: Invocation, options: SimulationOptions, points: Sequence[Point], candidates: Sequence[Candidate]
+) -> list[str]:
     """Which settings change nothing that is simulated, with whatever values they and others are tried."""
     known = {tuple(point.items()): _deciding(candidate) for point, candidate in zip(points, candidates, strict=True)}
 
@@ -280,7 +286,7 @@ def _without_effect(invocation: Invocation, points: Sequence[Point], candidates:
         others = tuple((other, value) for other, value in point.items() if other != name)
         if others not in known:
             try:
-                known[others] = _deciding(tried("", invocation, dict(others)))
+                known[others] = _deciding(tried("", invocation, dict(others), options))
             except SettingsError:
                 known[others] = None
         return known[others]
@@ -295,7 +301,7 @@ def _without_effect(invocation: Invocation, points: Sequence[Point], candidates:
 
 def _deciding(candidate: Candidate) -> object:
     """What of it is simulated."""
-    return deciding(candidate.policy), candidate.polling_delay
+    return deciding(candidate.policy), candidate.polling_delay, candidate.buckets
 
 
 def _windows(

@@ -244,7 +244,7 @@ class _Trial:
         for name in self.options.consumables:
             refuse_unknown_consumable(name, known)
         for name in self.compared:
-            candidate_of(self.invocation, name)
+            candidate_of(self.invocation, name, self.options)
 
     def _countable(self) -> list[str]:
         """Complexes of the cell that may be counted; as shipped where it does not answer, as for a report of what was
@@ -330,19 +330,19 @@ class _Trial:
         with _Scenarios(self, watched) as scenarios:
             beside = Scenario(BESIDE, max(largest, watched.largest))
             if watched.all_slots:
-                scenarios.add(report, tried(HOSTS, self.invocation, {}, rule="static:0"), only_hosts)
-                scenarios.add(report, tried(BESIDE, self.invocation, {}), beside)
+                scenarios.add(report, tried(HOSTS, self.invocation, {}, self.options, rule="static:0"), only_hosts)
+                scenarios.add(report, tried(BESIDE, self.invocation, {}, self.options), beside)
             alone = Scenario(ALONE, largest, keeps_hosts=False)
-            scenarios.add(report, tried(ALONE, self.invocation, {}), alone)
+            scenarios.add(report, tried(ALONE, self.invocation, {}, self.options), alone)
             told = report.told
             base = told["policy"] if told is not None else ALONE
             report.moves = scenarios.runs[base].measures if base in scenarios.runs else None
             for name in self.compared:
-                candidate = candidate_of(self.invocation, name)
-                own = max(largest_host(candidate.policy, self.conditions.buckets), watched.largest)
+                candidate = candidate_of(self.invocation, name, self.options)
+                own = max(largest_host(candidate.policy, candidate.buckets_in(self.conditions)), watched.largest)
                 scenarios.add(report, candidate, Scenario(name, own))
             for varied in varied_settings(self.invocation):
-                candidate = tried(f"{varied.setting}={varied.tried}", self.invocation, varied.environ)
+                candidate = tried(f"{varied.setting}={varied.tried}", self.invocation, varied.environ, self.options)
                 document = scenarios.document(candidate, alone if base == ALONE else beside)
                 if document is not None:
                     report.changed.append(Changed(varied.setting, varied.now, varied.tried, document))

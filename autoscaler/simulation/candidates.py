@@ -47,11 +47,19 @@ class Candidate:
     rule: str = ""
     polling_delay: float | None = None
     """Of the service with these settings; None: as the conditions have it."""
+    buckets: Sequence[Bucket] | None = None
+    """What its own catalogue sells; None: that of the conditions."""
+    priced_by: str = ""
+    """That catalogue, for the assumptions."""
 
     def durations_in(self, conditions: Conditions) -> PassDurations:
         """When its passes happen."""
         durations = conditions.durations
         return durations if self.polling_delay is None else replace(durations, polling_delay=self.polling_delay)
+
+    def buckets_in(self, conditions: Conditions) -> Sequence[Bucket]:
+        """Everything that its cloud sells."""
+        return conditions.buckets if self.buckets is None else self.buckets
 
 
 def allowed_offers(policy: Policy, buckets: Sequence[Bucket]) -> list[Bucket]:
@@ -82,7 +90,7 @@ def without(candidate: Candidate, conditions: Conditions) -> list[str]:
     if not conditions.cell.consumables:
         return []
     array, cell = candidate.policy.node_arrays[0], _fresh(conditions.cell, candidate.policy)
-    offers = allowed_offers(candidate.policy, conditions.buckets)
+    offers = allowed_offers(candidate.policy, candidate.buckets_in(conditions))
     had = [dict(host_values_of(offer.type, array, cell.complexes).consumables) for offer in offers]
     return [name for name in cell.consumables if not any(each.get(name) for each in had)]
 
@@ -103,7 +111,7 @@ def try_policy(
 ) -> Document:
     """One run. `started` gets the simulation before it begins, so that a signal can stop it."""
     policy = simulated(candidate.policy)
-    offers = allowed_offers(policy, conditions.buckets)
+    offers = allowed_offers(policy, candidate.buckets_in(conditions))
     chance = random.Random(conditions.seed)
     epoch = workload.started_at or EPOCH
     cloud = Cloud(offers, conditions.delays, conditions.billing, epoch, chance, conditions.market, conditions.names)

@@ -83,6 +83,61 @@ def test_what_has_no_known_price_is_not_called_cheap(capsys: pytest.CaptureFixtu
     assert "would have cost" not in out
 
 
+def a_catalog(folder: Path, name: str, large: float, head: str = "") -> Path:
+    """Of m5.large alone, at this price."""
+    file = folder / name
+    file.write_text(f'{head}\n[types]\n"m5.large" = {{ on_demand = {large} }}\n')
+    return file
+
+
+def test_prices_have_the_currency_of_their_catalogue(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_HYBRID", "false")
+    file = a_catalog(tmp_path, "own.toml", 0.5, 'currency = "EUR"')
+    document = simulated(capsys, "--catalog", str(file), "--compare", "today,static:1:m5.large")
+    assert {each["currency"] for each in document["policies"]} == {"EUR"}
+    assert main(["simulate", "generated:30:2", "--catalog", str(file), "--compare", "today,static:3"]) == 0
+    out = capsys.readouterr().out
+    assert "price in EUR" in out
+    assert "USD" not in out
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", "local")
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_LOCAL_CATALOG", str(file))
+    assert {each["currency"] for each in simulated(capsys)["policies"]} == {"EUR"}
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_CURRENCY", "CHF")
+    assert {each["currency"] for each in simulated(capsys)["policies"]} == {"CHF"}
+
+
+def test_a_price_in_another_currency_is_not_known(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Of the family, the catalogue has one type in euros; dollars of the included one are no euros."""
+    file = a_catalog(tmp_path, "own.toml", 0.5, 'currency = "EUR"')
+    (policy,) = simulated(capsys, "--catalog", str(file), "--compare", "static:2:m5.4xlarge")["policies"]
+    assert (policy["unpriced_workers"], policy["price"]) == (2, 0.0)
+
+
+def test_settings_that_are_tried_are_priced_by_their_own_catalogue(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_HYBRID", "false")
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", "local")
+    dear = a_catalog(tmp_path, "dear.toml", 9.6)
+    file = tmp_path / "dear-settings.toml"
+    file.write_text(f'CP_CAP_AUTOSCALE_LOCAL_CATALOG = "{dear}"\n')
+    changed = f"CP_CAP_AUTOSCALE_LOCAL_CATALOG={dear}"
+    document = simulated(capsys, "--compare", f"today,{file},{changed}")
+    today, *others = document["policies"]
+    for other in others:
+        assert other["price"] == pytest.approx(100 * today["price"])
+    said = f"are those of {dear} (CP_CAP_AUTOSCALE_LOCAL_CATALOG)."
+    assert {f"Prices of dear-settings {said}", f"Prices of {changed} {said}"} <= {*document["assumptions"]}
+    # A catalogue that --catalog names holds for all.
+    both = simulated(capsys, "--compare", f"today,{file}", "--catalog", str(dear))
+    assert len({each["price"] for each in both["policies"]}) == 1
+    dear.write_text('currency = "EUR"\n' + dear.read_text())
+    assert main(["simulate", "generated:30:2", "--compare", f"today,{file}"]) == 2
+    assert "its prices are in EUR (CP_CAP_AUTOSCALE_LOCAL_CATALOG), those of the included" in capsys.readouterr().err
+
+
 def test_a_market_is_played_and_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     market, page = tmp_path / "market.toml", tmp_path / "page.html"
     market.write_text("[[shortage]]\ntype = 'm5.large'\n[[shortage]]\ntype = 'm5.xlarge'\n")

@@ -54,7 +54,7 @@ def perform(program: str, candidate: Candidate, window: Window, conditions: Cond
 def keys_of(candidates: Sequence[Candidate], windows: Sequence[Window], conditions: Conditions) -> list[list[str]]:
     """The first part of the keys of all runs, by point and window: equal ones have equal results for equal seeds."""
     policies = [
-        digest(["policy", candidate.policy, candidate.rule, candidate.durations_in(conditions)])
+        digest(["policy", candidate.policy, candidate.rule, candidate.durations_in(conditions), candidate.buckets])
         for candidate in candidates
     ]
     played = [digest([window.jobs, window.begins, window.started_at, window.earlier]) for window in windows]
