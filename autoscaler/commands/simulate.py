@@ -136,6 +136,12 @@ def command(
             "--last compares with all that happened, and --jobs and --skip would simulate a part of it; leave them "
             "out, and name a shorter time"
         )
+    given_delays = [f"--{name}" for name in ("boot", "spread", "failing") if _is_given(name)]
+    if last is not None and given_delays:
+        raise SettingsError(
+            f"--last takes boots and failures as they were here, and {', '.join(given_delays)} would replace them; "
+            "leave that out, or name an accounting file as WORKLOAD"
+        )
     invocation = invocation if last is None else invocation.as_running
     options = in_force(invocation, options)
     conditions, past = conditions_of(options), None
@@ -179,6 +185,12 @@ def command(
         before = () if backtest is None else (backtest_block(backtest, documents[0]["currency"]),)
         print_blocks((*before, *comparison_blocks(documents, assumptions, backtest)))
     return stopper.exit_code
+
+
+def _is_given(name: str) -> bool:
+    """Whether an option of the command in hand was given, and is no default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def _past(invocation: Invocation, last: float) -> Past:

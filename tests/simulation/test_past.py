@@ -194,6 +194,15 @@ def test_a_cell_without_records_says_what_is_missing(
         assert "name either a WORKLOAD or --last" in capsys.readouterr().err
 
 
+def test_boots_as_they_were_are_not_replaced_silently(
+    cell: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell()
+    for given in (["--boot", "300s"], ["--failing", "0.5"], ["--spread", "0"]):
+        assert main(["simulate", "--last", "2d", *given]) == 2
+        assert f"--last takes boots and failures as they were here, and {given[0]} would" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("part", (["--jobs", "5"], ["--skip", "5"]))
 def test_all_that_happened_is_not_compared_with_a_part_of_it(
     cell: Callable[..., None], capsys: pytest.CaptureFixture[str], part: list[str]
