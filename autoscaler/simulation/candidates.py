@@ -129,11 +129,16 @@ def try_policy(
 
 
 def _fresh(cell: CellConfiguration, policy: Policy) -> CellConfiguration:
-    """The cell as such a policy is used with: where workers get sequence numbers, the scheduler follows them."""
+    """The cell as such a policy is used with: its queue, and where workers get sequence numbers, the scheduler follows
+    them.
+    """
+    array = policy.node_arrays[0]
     packed = any(array.pack != PACK_OFF for array in policy.node_arrays)
     counts = {name for array in policy.node_arrays for name in (array.gpu_complex, array.cpu_complex)}
     return replace(
         cell,
+        queue=array.queue,
+        host_group=array.host_group,
         pes=dict(cell.pes),
         complexes=dict(cell.complexes),
         fixed_order=cell.fixed_order or packed,

@@ -205,6 +205,16 @@ def test_settings_of_all_kinds_can_be_tried(
     assert [each["policy"] for each in json.loads(capsys.readouterr().out)["policies"]] == names
 
 
+def test_the_queue_may_have_any_name(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a simulated cell that had main.q alone, no worker ever served another queue."""
+    (as_usual,) = simulated(capsys)["policies"]
+    monkeypatch.setenv("CP_CAP_SGE_QUEUE_NAME", "short.q")
+    monkeypatch.setenv("CP_CAP_SGE_HOSTLIST_NAME", "@short")
+    (renamed,) = simulated(capsys)["policies"]
+    assert renamed["tasks"] == {"submitted": 30, "finished": 30, "waiting": 0}
+    assert renamed["price"] == as_usual["price"]
+
+
 def test_passes_are_as_far_apart_as_the_settings_that_are_tried_have_them(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,7 +95,7 @@ def test_a_dependent_job_is_listed_and_started_once_its_predecessor_has_ended() 
 
 @pytest.mark.parametrize(("memory", "started"), (("16G", [1, 2]), ("20G", [1])))
 def test_a_consumable_is_taken_a_slot(memory: str, started: list[int]) -> None:
-    cell = Cell(memory_complex="ram")
+    cell = Cell(consumables=("ram",))
     cell.engine.add_host("w1", 8, {"ram": "64G"}, {})
     cell.engine.change("w1", disabled=False, heard=True)
     jobs = [a_job(number, 2, hard=(("ram", memory),)) for number in (1, 2)]
