@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from autoscaler.settings import Settings
     from autoscaler.simulation.accounting import AccountingOptions
     from autoscaler.simulation.candidates import Candidate, Conditions
+    from autoscaler.simulation.cell import CellConfiguration
     from autoscaler.simulation.cloud import Billing
     from autoscaler.simulation.market import Market
+    from autoscaler.simulation.page import Section
     from autoscaler.simulation.past import Past
     from autoscaler.simulation.results import Document
     from autoscaler.simulation.run import Simulation
@@ -170,7 +172,7 @@ def assumed(conditions: Conditions, candidates: Iterable[Candidate], options: Si
             if (most := conditions.cell.user_slots) is None
             else [f"Jobs of one user hold at most {most} slots at once."]
         ),
-        f"The scheduler runs at once after a submission or an end, makes no reservations, and fills hosts {order}. "
+        f"The scheduler runs {_assumed_of_runs(conditions.cell)}, makes no reservations, and fills hosts {order}. "
         f"Its weights: priority {weights.priority:g}, urgency {weights.urgency:g}, waiting time "
         f"{weights.waiting_time:g}.",
         f"A pass takes {each_pass.observing:.2g} s, and {each_pass.acting:.2g} s for each action; without "
@@ -186,6 +188,15 @@ def assumed(conditions: Conditions, candidates: Iterable[Candidate], options: Si
         *_assumed_of_billing(conditions.billing, candidates),
         *_assumed_of_consumables(conditions, candidates),
     ]
+
+
+def _assumed_of_runs(cell: CellConfiguration) -> str:
+    """When the scheduler runs."""
+    flushes = {"a submission": cell.flush_after(end=False), "an end": cell.flush_after(end=True)}
+    at_once = " or ".join(what for what, flush in flushes.items() if 0 < flush <= 1)
+    later = "".join(f", {flush:g} s after {what}" for what, flush in flushes.items() if flush > 1)
+    often = f"every {cell.schedule_interval:g} s"
+    return (f"at once after {at_once}" if at_once else often) + later
 
 
 def _assumed_of_billing(billing: Billing, candidates: Sequence[Candidate]) -> list[str]:
@@ -491,17 +502,20 @@ class Stopper:
 
 
 def write_page(
-    page: Path,
-    documents: Sequence[Document],
-    assumptions: Sequence[str],
-    backtest: Document | None = None,
-    **more: Any,
+    page: Path, documents: Sequence[Document], assumptions: Sequence[str], backtest: Document | None = None
 ) -> None:
+    """Write the self-contained page of a comparison. Raises SettingsError if that is not possible."""
+    from autoscaler.simulation.page import compared_section
+
+    write_sections(page, [compared_section(documents, assumptions, backtest)], assumptions)
+
+
+def write_sections(page: Path, sections: Sequence[Section], assumptions: Sequence[str], **more: Any) -> None:
     """Write the self-contained page. `more`: as `page_text` has it. Raises SettingsError if that is not possible."""
     from autoscaler.simulation.page import page_text
 
     try:
-        write_file(page, page_text(documents, assumptions, backtest, **more).encode(), mode=0o644)
+        write_file(page, page_text(sections, assumptions, **more).encode(), mode=0o644)
     except OSError as error:
         raise SettingsError(f"cannot write {page}: {error.strerror}") from error
     echo(f"{page}: written", err=True)

@@ -30,9 +30,9 @@ class VariedSetting:
     environ: dict[str, str]
 
 
-def varied_settings(invocation: Invocation) -> Iterator[VariedSetting]:
-    """Of the first queue of the settings."""
-    suffix, queue = next(iter(invocation.settings.queues.items()))
+def varied_settings(invocation: Invocation, name_of_queue: str) -> Iterator[VariedSetting]:
+    """Of one queue of the settings."""
+    suffix, queue = next(each for each in invocation.settings.queues.items() if each[1].queue == name_of_queue)
     for name, now, tried, value in _values(queue):
         setting = f"{name}_{suffix}" if suffix else name
         yield VariedSetting(setting, now, tried, {setting: value})

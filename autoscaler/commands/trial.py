@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from autoscaler.commands._simulated import (
     policy_of,
     refuse_unknown_consumable,
     tried,
-    write_page,
+    write_sections,
 )
 from autoscaler.commands._varied_settings import varied_settings
 from autoscaler.commands.context import Invocation
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from autoscaler.engine.loop import Loop
     from autoscaler.engine.trial_keeper import TrialKeeper
     from autoscaler.providers.interface import Provider
+    from autoscaler.report.blocks import Block
     from autoscaler.settings import Settings
     from autoscaler.simulation.candidates import Candidate, Conditions
     from autoscaler.simulation.results import Document
@@ -122,24 +123,61 @@ def command(
     options = in_force(invocation, SimulationOptions(catalog=catalog, boot=boot, consumables=consumables))
     trial = _Trial(invocation, options, core_price, compared(compare))
     trial.check()
-    with _opened(trial.file, alone=not only_report) as table:
-        if not only_report and not trial.watch(table, days * 86_400 if days is not None else lasts, anew=anew):
+    with _opened(trial.files, alone=not only_report) as tables:
+        if not only_report and not trial.watch(tables, days * 86_400 if days is not None else lasts, anew=anew):
             _tell("stopped: started again, it goes on")
             return 0
-        report, assumptions = trial.report(table)
-    said, blocks = report.sentences(), list(report.blocks())
+        reports, assumptions = trial.reports(tables)
     if page is not None:
-        write_page(page, report.documents, assumptions, title="Trial", said=said, blocks=blocks)
+        _write_page(page, reports, assumptions)
     if as_json:
         from autoscaler.report import SCHEMA
 
-        print_json({"schema": SCHEMA, **report.document(assumptions)})
+        documents = [report.document(assumptions) for report in reports]
+        several = {"queues": [{"queue": one.queue, **each} for one, each in zip(reports, documents, strict=True)]}
+        print_json({"schema": SCHEMA, **(documents[0] if len(documents) == 1 else several)})
         return 0
     from autoscaler.report.blocks import print_blocks
+
+    print_blocks(_blocks(reports, assumptions))
+    return 0
+
+
+def _blocks(reports: Sequence[TrialReport], assumptions: Sequence[str]) -> Iterator[Block]:
+    """Of each queue; what all rests on stands behind the last one."""
+    from autoscaler.report.blocks import Block
     from autoscaler.simulation.tables import comparison_blocks
 
-    print_blocks((*comparison_blocks(report.documents, assumptions, said=said), *blocks))
-    return 0
+    for number, report in enumerate(reports, start=1):
+        if report.queue:
+            yield Block(f"Queue {report.queue}")
+        *first, rests_on = comparison_blocks(report.documents, assumptions, said=report.sentences())
+        if len(reports) == 1:
+            yield from (*first, rests_on, *report.blocks())
+        else:
+            yield from (*first, *report.blocks(), *([rests_on] if number == len(reports) else []))
+
+
+def _assumed_of_all(said: Mapping[str, Sequence[str]]) -> list[str]:
+    """What the simulations of all queues rest on; what does not hold for all stands behind the queue's name."""
+    if len(said) == 1:
+        return list(*said.values())
+    of_all = [each for each in next(iter(said.values())) if all(each in others for others in said.values())]
+    own = [f"{queue}: {each}" for queue, sentences in said.items() for each in sentences if each not in of_all]
+    return [*of_all, *own, "Queues are simulated one by one: a host of several has its slots and its price in each."]
+
+
+def _write_page(page: Path, reports: Sequence[TrialReport], assumptions: Sequence[str]) -> None:
+    """One page for all queues. Raises SettingsError if that is not possible."""
+    from autoscaler.simulation.page import Section
+
+    sections = [
+        Section(
+            report.documents, report.sentences(), list(report.blocks()), title=report.queue and f"Queue {report.queue}"
+        )
+        for report in reports
+    ]
+    write_sections(page, sections, assumptions, title="Trial")
 
 
 def _tell(text: str, *, ends_line: bool = True) -> None:
@@ -161,30 +199,24 @@ def _refuse_served(invocation: Invocation) -> None:
 
 
 @contextlib.contextmanager
-def _opened(file: Path, *, alone: bool) -> Iterator[TrialTable]:
-    """The record of this cell's trial. `alone`: no other process may watch. Raises LockHeld, StateNotKept,
+def _opened(files: Mapping[str, Path], *, alone: bool) -> Iterator[dict[str, TrialTable]]:
+    """The records of this cell's trial, by queue. `alone`: no other process may watch. Raises LockHeld, StateNotKept,
     SettingsError.
     """
     from autoscaler.store.lock import try_lock
     from autoscaler.store.trial import TrialTable
 
-    table = TrialTable.open(file)
-    if not alone:
-        try:
-            yield table
-        finally:
-            table.close()
-        return
-    try:
-        lock = try_lock(file.with_suffix(".trial-lock"))
-        if lock is None:
-            raise LockHeld("another process watches this cell already: end it with Ctrl-C, and it reports")
-        try:
-            yield table
-        finally:
-            os.close(lock)
-    finally:
-        table.close()
+    with contextlib.ExitStack() as opened:
+        tables = {}
+        for queue, file in files.items():
+            tables[queue] = TrialTable.open(file)
+            opened.callback(tables[queue].close)
+        if alone:
+            lock = try_lock(next(iter(files.values())).with_suffix(".trial-lock"))
+            if lock is None:
+                raise LockHeld("another process watches this cell already: end it with Ctrl-C, and it reports")
+            opened.callback(os.close, lock)
+        yield tables
 
 
 def _unreadable(accounting: Path) -> str:
@@ -196,6 +228,14 @@ def _unreadable(accounting: Path) -> str:
         return f"there is no {accounting}"
     closed = [file for file in files if not os.access(file, os.R_OK)]
     return f"{closed[0]} cannot be read" if closed else ""
+
+
+def shown(*words: str) -> str:
+    """What `qconf` shows. Raises AutoscalerError if the cell does not answer."""
+    from autoscaler.process import ReadOnlyRunner, SystemRunner
+    from autoscaler.sge.admin import Administrator
+
+    return Administrator(ReadOnlyRunner(SystemRunner()), timeout=TIMEOUT).show(*words)
 
 
 class _Watching(Invocation):
@@ -226,12 +266,30 @@ class _Trial:
     compared: Sequence[str]
 
     @property
-    def file(self) -> Path:
-        return self.invocation.store_file.with_suffix(".trial")
+    def files(self) -> dict[str, Path]:
+        """By queue. The first one has the name that a trial of one queue has."""
+        first = self.invocation.store_file.with_suffix(".trial")
+        return {
+            queue: first.with_stem(f"{first.stem}-{queue}") if number else first
+            for number, queue in enumerate(self.queues)
+        }
 
     @cached_property
-    def policy(self) -> Policy:
+    def queues(self) -> list[str]:
+        """Those that the settings scale; if none is switched on, the first."""
+        off = {array.name for array in self.all.node_arrays if array.limits.switched_off is not None}
+        scaled = [queue.name for queue in self.all.queues if queue.node_array not in off]
+        return scaled or [self.all.queues[0].name]
+
+    @cached_property
+    def all(self) -> Policy:
         return policy_of(self.invocation, {})
+
+    def policy(self, queue: str) -> Policy:
+        """Of one queue alone."""
+        from autoscaler.simulation.candidates import for_queue
+
+        return for_queue(self.all, queue)
 
     @cached_property
     def conditions(self) -> Conditions:
@@ -239,7 +297,8 @@ class _Trial:
 
     def check(self) -> None:
         """Tell what is wrong now, and not in a week. Raises SettingsError."""
-        self.offers()
+        for queue in self.queues:
+            self.offers(queue)
         known = self._countable() if self.options.consumables else []
         for name in self.options.consumables:
             refuse_unknown_consumable(name, known)
@@ -250,62 +309,80 @@ class _Trial:
         """Complexes of the cell that may be counted; as shipped where it does not answer, as for a report of what was
         watched before.
         """
-        from autoscaler.process import ReadOnlyRunner, SystemRunner
-        from autoscaler.sge.admin import Administrator
         from autoscaler.sge.complex_table import read_complexes
         from autoscaler.simulation.watched import is_countable
 
         try:
-            table = Administrator(ReadOnlyRunner(SystemRunner()), timeout=TIMEOUT).show("-sc")
-            return [entry.name for entry in read_complexes(table).values() if is_countable(entry)]
+            return [entry.name for entry in read_complexes(shown("-sc")).values() if is_countable(entry)]
         except AutoscalerError:
             return list(MEMORY_COMPLEXES)
 
-    def offers(self) -> list[Bucket]:
+    def offers(self, queue: str) -> list[Bucket]:
         """What these settings may rent. Raises WorkloadError if that is nothing."""
         from autoscaler.simulation.candidates import allowed_offers
 
-        return allowed_offers(self.policy, self.conditions.buckets)
+        return allowed_offers(self.policy(queue), self.conditions.buckets)
 
     # -- watching ------------------------------------------------------------------------------------------------------
 
-    def watch(self, table: TrialTable, lasts: float | None, *, anew: bool) -> bool:
+    def watch(self, tables: Mapping[str, TrialTable], lasts: float | None, *, anew: bool) -> bool:
         """Watch until the time is over or Ctrl-C; False: something else ended it, so it goes on later."""
-        now, times = time.time(), table.times
+        now, table = time.time(), next(iter(tables.values()))
+        times = table.times
         if times is None or anew:
-            table.begin(now, now + (USUAL if lasts is None else lasts))
-        elif lasts is not None:
-            table.end_at(times.began + lasts)
+            ends = now + (USUAL if lasts is None else lasts)
+        else:
+            ends = times.ends if lasts is None else times.began + lasts
+        for each in tables.values():
+            if each.times is None or anew:
+                each.begin(now, ends)
+            else:
+                each.end_at(ends)
         times = table.times
         assert times is not None
         if times.ends <= now:
             echo("the trial of this cell is over, and reported again; --anew begins another one", err=True)
             return True
-        types = ", ".join(dict.fromkeys(offer.type.name for offer in self.offers()))
         echo(
             f"watching cell {self.invocation.cell.title} for {words(times.ends - now)}, and changing nothing; Ctrl-C "
-            f"ends it and reports. These settings scale queue {self.policy.queues[0].name} with {types}, at most "
-            f"{self.policy.node_arrays[0].limits.max_workers} workers.",
+            f"ends it and reports. These settings scale {'; '.join(map(self._scaled, self.queues))}.",
             err=True,
         )
         if why := _unreadable(self.invocation.common / "accounting"):
             echo(f"{why}: ends of jobs are known to a pass, and jobs of less may be missing", err=True)
-        stopped = self._watch(table, times.ends)
+        self._note_scheduler(table)
+        stopped = self._watch(tables, times.ends)
         if stopped in (SERVED, "SIGINT"):
-            table.end_at(time.time())
+            for each in tables.values():
+                each.end_at(time.time())
         return stopped in (OVER, SERVED, "SIGINT")
 
-    def _watch(self, table: TrialTable, ends: float) -> str:
+    def _scaled(self, queue: str) -> str:
+        types = ", ".join(dict.fromkeys(offer.type.name for offer in self.offers(queue)))
+        return f"queue {queue} with {types}, at most {self.policy(queue).node_arrays[0].limits.max_workers} workers"
+
+    @staticmethod
+    def _note_scheduler(table: TrialTable) -> None:
+        from autoscaler.simulation.scheduler_settings import scheduler_values
+
+        with contextlib.suppress(AutoscalerError):  # passes tell why the cell does not answer
+            table.note_scheduler(scheduler_values(shown("-ssconf")))
+
+    def _watch(self, tables: Mapping[str, TrialTable], ends: float) -> str:
         """Make passes; returns what ended them."""
         from autoscaler.commands.serving import Around, serving
         from autoscaler.engine.trial_keeper import TrialKeeper
 
-        queue = self.policy.queues[0].name
-        keeper = TrialKeeper(table, queue, ends, lambda: loop.stop(OVER))
+        first, *others = [
+            TrialKeeper(table, queue, ends, lambda: loop.stop(OVER), alone=len(tables) == 1)
+            for queue, table in tables.items()
+        ]
         watching = _Watching(self.invocation, self.options.catalog)
-        with serving(watching, around=Around(lambda _: keeper)) as loop, loop.signals(reloads=False):
+        with serving(watching, around=Around(lambda _: first)) as loop, loop.signals(reloads=False):
             loop.observer.ask_scheduler = None  # qmaster notes who asks about jobs of others
-            teller = _Teller(keeper, ends, queue)
+            for other in others:
+                loop.attach(other)
+            teller = _Teller((first, *others), ends)
             loop.attach(teller)
             loop.attach(_EndedByService(self.invocation.cell, loop))
             loop.run()
@@ -316,18 +393,32 @@ class _Trial:
 
     # -- the report ----------------------------------------------------------------------------------------------------
 
-    def report(self, table: TrialTable) -> tuple[TrialReport, list[str]]:
-        """Simulate what was watched. Ctrl-C ends that, too, and what is done is reported. Raises WorkloadError."""
+    def reports(self, tables: Mapping[str, TrialTable]) -> tuple[list[TrialReport], list[str]]:
+        """Simulate what was watched, queue by queue, and say what it rests on. Ctrl-C ends that, too, and what is done
+        is reported. Raises WorkloadError.
+        """
+        scheduler = next(iter(tables.values())).scheduler()
+        found, said, elsewhere = [], dict[str, list[str]](), set[int]()
+        for queue, table in tables.items():
+            report, said[queue] = self._report(queue, table, scheduler, elsewhere)
+            elsewhere |= {job.job for job in table.waiting() if job.tasks}
+            found.append(report)
+        return found, _assumed_of_all(said)
+
+    def _report(
+        self, queue: str, table: TrialTable, scheduler: Mapping[str, str], elsewhere: Container[int]
+    ) -> tuple[TrialReport, list[str]]:
         from autoscaler.simulation.trial_report import ALONE, BESIDE, HOSTS, Changed, TrialReport
         from autoscaler.simulation.watched import Scenario, read_watched
 
-        queue = self.policy.queues[0].name
-        watched = read_watched(table, self.invocation.common / "accounting", queue)
+        only = len(self.queues) == 1
+        accounting = self.invocation.common / "accounting"
+        watched = read_watched(table, accounting, queue, alone=only, elsewhere=elsewhere)
         price = watched.price(self.conditions.buckets, self.core_price)
-        largest = largest_host(self.policy, self.conditions.buckets)
-        report = TrialReport(watched, price, self.invocation.zone)
+        largest = largest_host(self.policy(queue), self.conditions.buckets)
+        report = TrialReport(watched, price, self.invocation.zone, "" if only else queue)
         only_hosts = Scenario(HOSTS, watched.largest, watched.all_slots)
-        with _Scenarios(self, watched) as scenarios:
+        with _Scenarios(self, queue, watched, scheduler) as scenarios:
             beside = Scenario(BESIDE, max(largest, watched.largest))
             if watched.all_slots:
                 scenarios.add(report, tried(HOSTS, self.invocation, {}, self.options, rule="static:0"), only_hosts)
@@ -341,7 +432,7 @@ class _Trial:
                 candidate = candidate_of(self.invocation, name, self.options)
                 own = max(largest_host(candidate.policy, candidate.buckets_in(self.conditions)), watched.largest)
                 scenarios.add(report, candidate, Scenario(name, own))
-            for varied in varied_settings(self.invocation):
+            for varied in varied_settings(self.invocation, queue):
                 candidate = tried(f"{varied.setting}={varied.tried}", self.invocation, varied.environ, self.options)
                 document = scenarios.document(candidate, alone if base == ALONE else beside)
                 if document is not None:
@@ -352,8 +443,8 @@ class _Trial:
 class _Scenarios:
     """Simulates one scenario after the other, until Ctrl-C."""
 
-    def __init__(self, trial: _Trial, watched: Watched) -> None:
-        self._trial, self._watched = trial, watched
+    def __init__(self, trial: _Trial, queue: str, watched: Watched, scheduler: Mapping[str, str]) -> None:
+        self._trial, self._queue, self._watched, self._scheduler = trial, queue, watched, scheduler
         self._stopper = Stopper()
         self._assumptions: dict[str, None] = {}
         self.runs: dict[str, Simulation] = {}
@@ -378,7 +469,9 @@ class _Scenarios:
     def document(self, candidate: Candidate, scenario: Scenario) -> Document | None:
         """One run; None: Ctrl-C ended the report before."""
         from autoscaler.simulation.accounting import AccountingOptions
-        from autoscaler.simulation.candidates import try_policy
+        from autoscaler.simulation.candidates import for_queue, try_policy
+        from autoscaler.simulation.cloud import Billing
+        from autoscaler.simulation.scheduler_settings import as_configured, not_simulated
         from autoscaler.simulation.trial_report import with_hosts
         from autoscaler.simulation.watched import UNBOUNDED
 
@@ -387,11 +480,17 @@ class _Scenarios:
         trial, watched = self._trial, self._watched
         counted = trial.conditions.cell.consumables
         read = watched.workload(AccountingOptions(UNBOUNDED, requests=counted), scenario)
-        array = trial.policy.node_arrays[0]
+        array = trial.policy(self._queue).node_arrays[0]
+        candidate = replace(candidate, policy=for_queue(candidate.policy, self._queue))
         numbers = frozenset(filter(None, (array.gpu_complex, array.cpu_complex)))
         changes = watched.host_changes(counted, numbers) if scenario.keeps_hosts else ()
-        conditions = replace(trial.conditions, cell=replace(trial.conditions.cell, host_changes=changes))
-        self._assumptions |= dict.fromkeys([*read.said, *assumed(conditions, [candidate], trial.options)])
+        cell = as_configured(replace(trial.conditions.cell, host_changes=changes), self._scheduler)
+        billing = Billing(array.billing_minimum, array.billing_step)
+        conditions = replace(trial.conditions, cell=cell, billing=billing)
+        said = [*read.said, *assumed(conditions, [candidate], trial.options), *not_simulated(self._scheduler)]
+        if not self._scheduler:
+            said.append("The scheduler's configuration was not read: it is taken as Grid Engine ships it.")
+        self._assumptions |= dict.fromkeys(said)
         shown = Progress(read)
 
         def started(run: Simulation) -> None:
@@ -426,24 +525,30 @@ class _Teller(PassListener):
     title = "the lines about the trial"
     in_dry_run = True
 
-    def __init__(self, keeper: TrialKeeper, ends: float, queue: str) -> None:
-        self._keeper, self._ends, self._queue = keeper, ends, queue
+    def __init__(self, keepers: Sequence[TrialKeeper], ends: float) -> None:
+        self._keepers, self._ends = keepers, ends
         self._line = sys.stderr.isatty()
         self._told: float | None = None
 
     def passed(self, done: Pass) -> None:
         cluster, now = done.snapshot.cluster, done.snapshot.now
-        if self._told is None and self._queue not in cluster.queues:
+        missing = [keeper.queue for keeper in self._keepers if keeper.queue not in cluster.queues]
+        if self._told is None and missing:
             self.clear()
             names = ", ".join(sorted(cluster.queues)) or "none"
-            _tell(f"this cell has no queue {self._queue}: jobs of all queues count ({names})")
+            counts = "jobs of all queues count" if len(self._keepers) == 1 else "there is nothing of it to watch"
+            _tell(f"this cell has no queue {', '.join(missing)}: {counts} ({names})")
         if not self._line and self._told is not None and now - self._told < TOLD_EVERY:
             return
         self._told = now
-        keeper = self._keeper
+        seen = set[int]().union(*(keeper.jobs_seen for keeper in self._keepers))
+        hosts = set[str]().union(*(keeper.hosts_now for keeper in self._keepers))
+        waiting: dict[int, int] = {}
+        for keeper in self._keepers:  # a job may wait for several queues
+            waiting |= keeper.wait_now
         text = (
-            f"{count(len(keeper.jobs_seen), 'job')} seen, {count(keeper.wait_now, 'task')} waiting, "
-            f"{count(keeper.hosts_now, 'host')}; {words(max(0.0, self._ends - now))} left"
+            f"{count(len(seen), 'job')} seen, {count(sum(waiting.values()), 'task')} waiting, "
+            f"{count(len(hosts), 'host')}; {words(max(0.0, self._ends - now))} left"
         )
         if self._line:
             _tell(f"\r\x1b[K{text}", ends_line=False)

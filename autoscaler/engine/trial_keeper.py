@@ -71,9 +71,14 @@ class TrialKeeper(PassListener):
     title = "the record of the trial"
     in_dry_run = True
 
-    def __init__(self, table: TrialTable, queue: str, ends: float, over: Callable[[], None]) -> None:
-        """`queue`: the one that the settings scale. `over`: called when the trial's time is over."""
-        self._table, self._queue, self._ends, self._over = table, queue, ends, over
+    def __init__(
+        self, table: TrialTable, queue: str, ends: float, over: Callable[[], None], *, alone: bool = True
+    ) -> None:
+        """`queue`: the one that the settings scale. `over`: called when the trial's time is over. `alone`: no other
+        queue is scaled: jobs of all count where the cell has none of that name.
+        """
+        self.queue, self._alone = queue, alone
+        self._table, self._ends, self._over = table, ends, over
         self._since: float | None = None
         periods = table.periods()
         self._last = periods[-1][1] if periods else None
@@ -84,13 +89,13 @@ class TrialKeeper(PassListener):
         self._environments = table.environments()
         self._causes: set[tuple[str, int]] = set()
         self.jobs_seen: set[int] = {run.job for run in table.runs()} | self._waiting.keys()
-        self.wait_now = 0
-        """Tasks that wait, as of the last pass."""
+        self.wait_now: dict[int, int] = {}
+        """Tasks that wait, as of the last pass, by job."""
 
     @property
-    def hosts_now(self) -> int:
+    def hosts_now(self) -> set[str]:
         """Hosts on which jobs may start."""
-        return sum(host.slots > 0 for host in self._hosts.values())
+        return {host.name for host in self._hosts.values() if host.slots > 0}
 
     @property
     def watched_to(self) -> float | None:
@@ -99,7 +104,7 @@ class TrialKeeper(PassListener):
 
     def passed(self, done: Pass) -> None:
         cluster, now = done.snapshot.cluster, done.snapshot.now
-        only = self._queue if _serves(cluster, self._queue) else None
+        only = self.queue if not self._alone or _serves(cluster, self.queue) else None
         if self._since is None:
             self._since = now
         with self._table.transaction():
@@ -168,7 +173,7 @@ class TrialKeeper(PassListener):
         for key, job in found.items():
             held_at = now if key in blocked else job.held_at
             found[key] = replace(job, held_at=held_at, counts=key not in uncounted)
-        self.wait_now = sum(job.tasks for job in found.values())
+        self.wait_now = {job.job: job.tasks for job in found.values()}
         changed = [job for key, job in found.items() if self._waiting.get(key) != job]
         gone = [replace(job, tasks=0) for key, job in self._waiting.items() if job.tasks and key not in found]
         self._table.note_waiting([*changed, *gone])
@@ -198,7 +203,7 @@ class TrialKeeper(PassListener):
         new: list[tuple[str, int, str]] = []
         for verdict in plan.job_categories:
             cause = None
-            for job in verdict.jobs:
+            for job in verdict.jobs if self._alone else (job for job in verdict.jobs if job in self.wait_now):
                 cause = cause or waiting_cause(verdict.reason)
                 key = (cause.cause.code.value, job)
                 if key not in self._causes and cause.cause.code not in PASSING:

@@ -62,6 +62,13 @@ class Candidate:
         return conditions.buckets if self.buckets is None else self.buckets
 
 
+def for_queue(policy: Policy, queue: str) -> Policy:
+    """The policy of one queue alone, of the first if there is none of this name: a simulated cell has one."""
+    one = next((each for each in policy.queues if each.name == queue), policy.queues[0])
+    array = next(each for each in policy.node_arrays if each.name == one.node_array)
+    return replace(policy, queues=(one,), node_arrays=(array,))
+
+
 def allowed_offers(policy: Policy, buckets: Sequence[Bucket]) -> list[Bucket]:
     """The offers that the first node array may rent, smallest first. Raises WorkloadError if there is none."""
     array = policy.node_arrays[0]
@@ -155,10 +162,12 @@ def _decider(candidate: Candidate, policy: Policy, offers: Sequence[Bucket], wor
 
 def simulated(policy: Policy) -> Policy:
     """The policy without what needs a person or a real Grid Engine: a circuit breaker that waits for `resume` would end
-    the run, and nothing deletes jobs here.
+    the run, nothing deletes jobs here, and they name no queue, so that the one of the simulated cell has to take them.
     """
     breaker = CircuitBreaker(policy.circuit_breaker.window, None, None, None)
-    return replace(policy, circuit_breaker=breaker, deadlock=DeadlockAnswer.REPORT, job_context=False)
+    first, *others = policy.queues
+    queues = (replace(first, default=True), *others)
+    return replace(policy, queues=queues, circuit_breaker=breaker, deadlock=DeadlockAnswer.REPORT, job_context=False)
 
 
 def least_price_a_core(offers: Sequence[Bucket]) -> float | None:

@@ -71,6 +71,8 @@ class CellConfiguration:
     """Seconds after a submission or an end until the scheduler runs (`flush_submit_sec`, `flush_finish_sec`); 0: only
     at the interval.
     """
+    flush_finish: float | None = None
+    """After an end, where that differs."""
     fixed_order: bool = False
     """`queue_sort_method seqno`: hosts are filled in one order, not the least loaded first."""
     loads: bool = True
@@ -86,6 +88,10 @@ class CellConfiguration:
     """Those of them that are numbers, as GPUs; the others are of type MEMORY."""
     user_slots: int | None = None
     """`limit users {*} to slots=N` in a resource quota set; None: there is none."""
+
+    def flush_after(self, *, end: bool) -> float:
+        """Seconds after a submission or an end until the scheduler runs; 0: only at the interval."""
+        return self.flush if not end or self.flush_finish is None else self.flush_finish
 
     @property
     def quotas(self) -> tuple[QuotaSet, ...]:

@@ -232,7 +232,7 @@ class Simulation:
     def _host_changes(self, change: HostChange) -> None:
         """A persistent host comes, or has another number of slots."""
         self.engine.change_host(change)
-        self._schedule_soon(flushed=False)
+        self._schedule_soon()
         self._change()
 
     def _market_changes(self, _: None) -> None:
@@ -262,17 +262,17 @@ class Simulation:
         self.engine.submit(job)
         self._jobs_changed = True
         self._ring()
-        self._schedule_soon()
+        self._schedule_soon(self.cell.flush_after(end=False))
         self._submit_next(jobs)
         if self.progress is not None and self.measures.submitted % 500 < job.tasks:
             self.progress(self.now, self.measures.submitted)
 
-    def _schedule_soon(self, *, flushed: bool = True) -> None:
+    def _schedule_soon(self, flush: float = 0.0) -> None:
         """The scheduler runs at its interval, counted from its last run; and sooner where it is told so, after
-        submissions and ends (`flushed`): with a flush of 1 s at once, as Grid Engine counts them.
+        submissions and ends: with a flush of 1 s at once, as Grid Engine counts them.
         """
-        interval, flush = self.cell.schedule_interval, self.cell.flush
-        if flushed and flush:
+        interval = self.cell.schedule_interval
+        if flush:
             at = self.now if flush <= 1 else math.floor(self.now) + flush - 1
         else:
             at = self._scheduled_at + (max(0.0, self.now - self._scheduled_at) // interval + 1) * interval
@@ -301,7 +301,7 @@ class Simulation:
         self.engine.end(run)
         self.measures.ends(run, self.now)
         self.decider.ended(run)
-        self._schedule_soon()
+        self._schedule_soon(self.cell.flush_after(end=True))
         self._jobs_changed = True
         self._order_changed = self.decider.orders_hosts
         self._needed = self._needed or self.over or any(not host.runs for host, _ in run.shares)
@@ -336,7 +336,7 @@ class Simulation:
     def enable(self, name: str) -> None:
         """The scheduler may use a host."""
         if self.engine.change(name, disabled=False):
-            self._schedule_soon(flushed=False)
+            self._schedule_soon()
 
     def remove(self, name: str) -> None:
         """Take a host out of Grid Engine, if it is empty."""
@@ -378,12 +378,12 @@ class Simulation:
     def put_back(self, names: Iterable[str]) -> None:
         """Let running tasks wait again."""
         self.engine.reschedule(names)
-        self._schedule_soon(flushed=False)
+        self._schedule_soon()
 
     def release(self, names: Iterable[str]) -> None:
         """Let rescheduled tasks on hold start."""
         self.engine.release(names)
-        self._schedule_soon(flushed=False)
+        self._schedule_soon()
 
     def _gone(self, machine: Machine) -> None:
         self.cloud.end(machine, self.now)

@@ -43,6 +43,8 @@ class TrialReport:
     watched: Watched
     price_of_hosts: float | None
     zone: tzinfo
+    queue: str = ""
+    """Where several are watched."""
     documents: list[Document] = field(default_factory=list)
     """The scenarios, and what else was compared."""
     moves: Measures | None = None

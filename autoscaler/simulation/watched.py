@@ -263,8 +263,12 @@ def _price_like(cores: int, memory: float, offers: Iterable[Bucket]) -> float | 
     return min(prices, default=None)
 
 
-def read_watched(table: TrialTable, accounting: Path, queue: str) -> Watched:
-    """The trial of a file. `accounting`: the path of the cell's file. Raises WorkloadError if nothing was watched."""
+def read_watched(
+    table: TrialTable, accounting: Path, queue: str, *, alone: bool = True, elsewhere: Container[int] = frozenset()
+) -> Watched:
+    """The trial of a queue. `accounting`: the path of the cell's file. `alone`: no other queue is scaled; `elsewhere`:
+    jobs that wait for one that is, too, and count there. Raises WorkloadError if nothing was watched.
+    """
     times, periods = table.times, table.periods()
     if times is None or not periods:
         raise WorkloadError("no trial has seen this cell yet; begin one with `sge-autoscaler trial --for 7d`")
@@ -280,7 +284,7 @@ def read_watched(table: TrialTable, accounting: Path, queue: str) -> Watched:
     except WorkloadError as error:
         ends, unread = [], str(error).partition("; ")[0]
     queues = {run.queue for run in runs}
-    queues = {queue} if queue in queues else queues
+    queues = {queue} if queue in queues or not alone else queues
     names = {short_name(host.name) for host in hosts}
     here = [end for end in ends if short_name(end.host) in names and (not queues or end.queue in queues)]
     tasks = _ended(here, runs, waiting)
@@ -292,9 +296,9 @@ def read_watched(table: TrialTable, accounting: Path, queue: str) -> Watched:
     left = [
         (job, _estimate(known, _likeness(_as_end(job, 0.0, 0.0)), 0.0))
         for job in waiting.values()
-        if job.tasks and job.counts
+        if job.tasks and job.counts and job.job not in elsewhere
     ]
-    others = sum(job.tasks for job in waiting.values() if not job.counts)
+    others = sum(job.tasks for job in waiting.values() if not job.counts and job.job not in elsewhere)
     spread = tuple(name for name, rule in table.environments().items() if rule != ON_ONE_HOST)
     return Watched(since, until, periods, tasks, left, hosts, spread, unread, table.causes(), others, left_out)
 

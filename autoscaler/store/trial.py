@@ -7,7 +7,7 @@ time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +69,10 @@ TABLES: Migration = (
 
 WITH_COMPLEX_VALUES: Migration = ("ALTER TABLE hosts ADD COLUMN complex_values TEXT NOT NULL DEFAULT '[]'",)
 
+WITH_SCHEDULER: Migration = (
+    "CREATE TABLE scheduler (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
+)
+
 Requests = tuple[tuple[str, str], ...]
 
 
@@ -93,7 +97,7 @@ class HostSeen:
     memory: float = 0.0
     """Bytes; 0: not known."""
     complex_values: tuple[tuple[str, float], ...] = ()
-    """Of its consumables of type MEMORY, in bytes: what there is if nothing runs."""
+    """Of its consumables, memory in bytes: what there is if nothing runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,7 @@ class TrialTable(Table):
     @classmethod
     def open(cls, path: Path | None) -> TrialTable:
         """Open or make the file; None: in memory. Raises StateNotKept, SettingsError."""
-        return cls(Database.open(path, (TABLES, WITH_COMPLEX_VALUES)))
+        return cls(Database.open(path, (TABLES, WITH_COMPLEX_VALUES, WITH_SCHEDULER)))
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -166,7 +170,7 @@ class TrialTable(Table):
     def begin(self, now: float, ends: float) -> None:
         """Begin a trial, and forget the former one."""
         with self.transaction():
-            for table in ("trial", "periods", "hosts", "runs", "waiting", "environments", "causes"):
+            for table in ("trial", "periods", "hosts", "runs", "waiting", "environments", "causes", "scheduler"):
                 self._database.execute(f"DELETE FROM {table}")
             self._database.add("trial", {"only": 1, "began": now, "ends": ends})
 
@@ -227,6 +231,15 @@ class TrialTable(Table):
             "environments", {"name": name, "rule": rule}, on_conflict="ON CONFLICT DO UPDATE SET rule = excluded.rule"
         )
 
+    def note_scheduler(self, values: Mapping[str, str]) -> None:
+        """The scheduler's configuration, as it is now."""
+        for name, value in values.items():
+            self._database.add(
+                "scheduler",
+                {"name": name, "value": value},
+                on_conflict="ON CONFLICT DO UPDATE SET value = excluded.value",
+            )
+
     def note_causes(self, causes: Iterable[tuple[str, int, str]]) -> None:
         """Code, job, sentence; those that are known stay as they are."""
         self._database.execute_many("INSERT INTO causes VALUES (?, ?, ?) ON CONFLICT DO NOTHING", causes)
@@ -277,6 +290,10 @@ class TrialTable(Table):
 
     def environments(self) -> dict[str, str]:
         return {row["name"]: row["rule"] for row in self._database.rows("SELECT * FROM environments")}
+
+    def scheduler(self) -> dict[str, str]:
+        """Empty: it was not read."""
+        return {row["name"]: row["value"] for row in self._database.rows("SELECT * FROM scheduler")}
 
     def causes(self) -> list[CauseSeen]:
         """Those of most jobs first."""

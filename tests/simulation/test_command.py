@@ -13,7 +13,7 @@ import pytest
 from autoscaler.commands._simulated import MEMORY_COMPLEXES, Stopper
 from autoscaler.commands.main import main
 from autoscaler.sge.complex_table import read_complexes
-from autoscaler.simulation.page import page_text
+from autoscaler.simulation.page import compared_section, page_text
 from autoscaler.simulation.results import Document, document_of
 from autoscaler.simulation.run import Simulation
 from autoscaler.simulation.tables import comparison_blocks
@@ -210,6 +210,7 @@ def test_the_queue_may_have_any_name(capsys: pytest.CaptureFixture[str], monkeyp
     (as_usual,) = simulated(capsys)["policies"]
     monkeypatch.setenv("CP_CAP_SGE_QUEUE_NAME", "short.q")
     monkeypatch.setenv("CP_CAP_SGE_HOSTLIST_NAME", "@short")
+    monkeypatch.setenv("CP_CAP_SGE_QUEUE_DEFAULT", "false")  # jobs of a workload name no queue
     (renamed,) = simulated(capsys)["policies"]
     assert renamed["tasks"] == {"submitted": 30, "finished": 30, "waiting": 0}
     assert renamed["price"] == as_usual["price"]
@@ -341,7 +342,7 @@ def test_where_no_wait_counts_none_is_shown_and_nothing_is_the_best() -> None:
         assert [bool(row[waits]) for row in table.rows] == [counts, counts]
         assert [row[0].endswith("*") for row in table.rows] == [counts, counts]
         assert any(line.startswith("*") for line in table.lines) is counts
-        assert ("*</td>" in page_text(documents, ())) is counts
+        assert ("*</td>" in page_text([compared_section(documents, ())], ())) is counts
 
 
 def test_few_core_hours_have_decimals() -> None:
@@ -373,7 +374,7 @@ def test_names_in_a_page_stay_text(capsys: pytest.CaptureFixture[str]) -> None:
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
             found.append(tag)
 
-    Tags().feed(page_text(document["policies"], [hostile]))
+    Tags().feed(page_text([compared_section(document["policies"], [hostile])], [hostile]))
     assert "script" not in found
     assert "i" not in found
 

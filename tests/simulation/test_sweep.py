@@ -150,7 +150,7 @@ def test_the_chosen_settings_give_what_the_sweep_said(capsys: pytest.CaptureFixt
         (("spread = 0.3", "spread = 'wide'"), "conditions: Invalid value for '--spread'"),
         (("spread = 0.3", "fixed_order = 3"), "conditions: fixed_order: 3 is neither true nor false"),
         (("spread = 0.3", "market = 'none.toml'"), "none.toml"),
-        (("spread = 0.3", "memory = 'h_vmen'"), "has this name; did you mean h_vmem?"),
+        (("spread = 0.3", "memory = 'h_vmen'"), "can be counted; did you mean h_vmem?"),
         (("generated:40:2", "nosuch.swf"), "workload 1: cannot read the workload"),
         (("jobs = 10", "jobs = 100"), "too few for 2 windows of 100"),
         ((f"{IDLE} = [5, 30, 900]", "CP_CAP_AUTOSCALE_INSTANCE_TYPE = ['z9.large']"), "nothing can be rented"),

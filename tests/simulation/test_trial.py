@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,9 +37,10 @@ from autoscaler.engine.pass_listener import FailedPass, Pass
 from autoscaler.engine.trial_keeper import TrialKeeper
 from autoscaler.providers.catalog import load_catalog
 from autoscaler.simulation.accounting import AccountingOptions
-from autoscaler.simulation.cell import CellConfiguration, HostChange
+from autoscaler.simulation.cell import CellConfiguration, HostChange, Weights
 from autoscaler.simulation.hosts import Run
 from autoscaler.simulation.run import Simulation
+from autoscaler.simulation.scheduler_settings import as_configured, not_simulated, scheduler_values
 from autoscaler.simulation.watched import UNBOUNDED, Scenario, Watched, read_watched
 from autoscaler.simulation.workload import WorkloadJob
 from autoscaler.store.trial import RunSeen, TrialTable, WaitingSeen
@@ -52,6 +54,7 @@ GIB = 1024**3
 EVERY = 30.0
 """Seconds between two passes of the trial."""
 EVERYTHING = Scenario("all", UNBOUNDED)
+RECORDED = Path(__file__).parent.parent / "sge" / "recorded" / "empty"
 
 
 def a_pass(cluster: Cluster, now: float, policy: Policy, *, decides: bool = True) -> Pass:
@@ -210,6 +213,40 @@ def test_the_trial_ends_when_its_time_is_over(table: TrialTable, tmp_path: Path)
     assert sum(job.is_counted for job in workload) == 8
     # The first four ran for an hour: that is the estimate of all others.
     assert {round(job.seconds / 60) for job in workload} == {60}
+
+
+def test_the_scheduler_of_the_cell_is_simulated() -> None:
+    text = (RECORDED / "qconf" / "ssconf.txt").read_text()
+    cell = as_configured(CellConfiguration(), scheduler_values(text))
+    assert (cell.schedule_interval, cell.flush_after(end=False), cell.flush_after(end=True)) == (2.0, 1.0, 1.0)
+    assert (cell.weights, cell.fixed_order) == (Weights(0.0, 0.5, 0.278), False)
+    assert list(not_simulated(scheduler_values(text))) == []
+    for before, after in (
+        ("queue_sort_method                 load", "queue_sort_method seqno"),
+        ("flush_finish_sec                  1", "flush_finish_sec 0"),
+        ("weight_tickets_share              0", "weight_tickets_share 1000"),
+        ("max_reservation                   0", "max_reservation 20"),
+        ("maxujobs                          0", "maxujobs 8"),
+    ):
+        assert before in text
+        text = text.replace(before, after)
+    cell = as_configured(CellConfiguration(), scheduler_values(text))
+    assert (cell.fixed_order, cell.flush_after(end=False), cell.flush_after(end=True)) == (True, 1.0, 0.0)
+    assert [each.split(":")[0] for each in not_simulated(scheduler_values(text))] == [
+        "The scheduler orders jobs by tickets, too (shares of users and projects)",
+        "The scheduler makes reservations",
+        "No user may run more than 8 jobs at once (maxujobs)",
+    ]
+
+
+def test_without_flush_an_end_is_scheduled_at_the_interval() -> None:
+    jobs = jobs_of(2, seconds=20.0)
+    host = HostChange(0.0, "n1", 1)
+    waited = []
+    for flush_finish in (1.0, 0.0):
+        cell = CellConfiguration(host_changes=(host,), schedule_interval=15.0, flush_finish=flush_finish)
+        waited.append(max(a_simulation(jobs, a_policy(), cell=cell, decider=Nobody()).run().waits))
+    assert waited == [20.0, 30.0]
 
 
 # -- what single passes show -------------------------------------------------------------------------------------------
@@ -409,6 +446,47 @@ def test_what_is_written_is_read_again(table: TrialTable) -> None:
     assert (table.runs(), table.waiting()) == ([run], [job])
 
 
+def two_queues(*running: tuple[str, HostJob], waiting: Sequence[JobCategory] = ()) -> Cluster:
+    """A host of each queue: n1 of main.q, n2 of second.q."""
+    hosts = tuple(
+        ExecutionHost(
+            name,
+            (QueueInstance(queue, name, slots, 0, 0, "", tuple(job for at, job in running if at == queue)),),
+            load={"num_proc": f"{slots}"},
+        )
+        for queue, name, slots in (("main.q", "n1", 4), ("second.q", "n2", 8))
+    )
+    return Cluster(hosts, tuple(waiting), {}, {}, {})
+
+
+def test_of_several_queues_each_has_its_own_hosts_and_jobs(table: TrialTable, tmp_path: Path) -> None:
+    other = TrialTable.open(None)
+    keepers = []
+    for queue, of_queue in (("main.q", table), ("second.q", other)):
+        of_queue.begin(1000.0, 9000.0)
+        keepers.append(TrialKeeper(of_queue, queue, 9000.0, lambda: None, alone=False))
+    asks = [
+        waits(1, 990.0),
+        waits(2, 991.0, queues=("second.q",)),
+        waits(3, 992.0),
+        waits(4, 993.0, queues=("main.q",)),
+    ]
+    runs = [("main.q", HostJob(1, "", "r", 1, started=1005.0)), ("second.q", HostJob(2, "", "r", 1, started=1005.0))]
+    for now, cluster in ((1000.0, two_queues(waiting=asks)), (1010.0, two_queues(*runs, waiting=asks[2:]))):
+        for keeper in keepers:
+            keeper.passed(a_pass(cluster, now, a_policy()))
+    first = read_watched(table, tmp_path / "none", "main.q", alone=False)
+    elsewhere = {job.job for job in table.waiting() if job.tasks}
+    second = read_watched(other, tmp_path / "none", "second.q", alone=False, elsewhere=elsewhere)
+    other.close()
+    assert [(each.all_slots, [task.end.job for task in each.tasks]) for each in (first, second)] == [(4, [1]), (8, [2])]
+    assert [each.happened["mean_wait_s"] for each in (first, second)] == [5.0, 5.0]
+    # A job that may use both waits for one of them.
+    assert [[job.job for job, _ in each.waiting] for each in (first, second)] == [[3, 4], []]
+    assert [sorted(keeper.wait_now) for keeper in keepers] == [[3, 4], [3]]
+    assert [keeper.hosts_now for keeper in keepers] == [{"n1"}, {"n2"}]
+
+
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
@@ -459,6 +537,47 @@ def test_the_report_says_what_happened_and_what_would_have(
     for said in ("<h1>Trial</h1>", "Backtest: your hosts as they were", "Which settings matter", "Beside your hosts"):
         assert said in text
     assert not re.search(r"<script|<link|src=|href=|url\(", text)
+
+
+def test_a_report_of_several_queues_has_a_part_for_each(
+    cell: Invocation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    second = {"CP_CAP_SGE_QUEUE_NAME_1": "second.q", "CP_CAP_AUTOSCALE_INSTANCE_TYPE_1": "c5.xlarge"}
+    for name, value in (
+        second | {"CP_CAP_SGE_QUEUE_DEFAULT_1": "false", "CP_CAP_AUTOSCALE_BILLING_STEP_1": "600"}
+    ).items():
+        monkeypatch.setenv(name, value)
+    file = cell.store_file.with_suffix(".trial")
+    table = TrialTable.open(file)
+    table.note_scheduler({"weight_priority": "0", "weight_urgency": "0.5", "weight_waiting_time": "0.278"})
+    table.close()
+    other = file.with_stem(f"{file.stem}-second.q")
+    shutil.copy(file, other)
+    rename = sqlite3.connect(other)
+    rename.execute("UPDATE runs SET queue = 'second.q'")
+    rename.commit()
+    rename.close()
+    accounting = cell.common / "accounting"
+    lines = accounting.read_text().splitlines()
+    accounting.write_text("\n".join([*lines, *(line.replace("main.q", "second.q", 1) for line in lines)]) + "\n")
+    page = tmp_path / "trial.html"
+    assert main(["trial", "--report", "--json", "--page", str(page)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    first, second_one = document["queues"]
+    assert [each["queue"] for each in document["queues"]] == ["main.q", "second.q"]
+    assert first["happened"]["tasks"] == second_one["happened"]["tasks"] > 0
+    alone = [each["policies"][2] for each in document["queues"]]
+    assert {*alone[0]["launched"]} <= {"m5.large", "m5.xlarge", "m5.2xlarge"}
+    assert {*alone[1]["launched"]} == {"c5.xlarge"}
+    assert alone[1]["tasks"]["waiting"] == 0
+    said = first["assumptions"]
+    assert "second.q: Machines are billed in steps of 600 s, at least 60 s." in said
+    assert len([each for each in said if "Its weights: priority 0, urgency 0.5, waiting time 0.278." in each]) == 1
+    assert page.read_text().count("<h2>Queue ") == 2
+    assert main(["trial", "--report"]) == 0
+    out = capsys.readouterr().out
+    assert out.index("Queue main.q") < out.index("Queue second.q") < out.index("This rests on")
+    assert out.count("This rests on\n") == 1
 
 
 def test_the_report_in_json(cell: Invocation, capsys: pytest.CaptureFixture[str]) -> None:
