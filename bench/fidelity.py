@@ -294,7 +294,7 @@ def lives_of(cell: Cell) -> Sequence[Lifetime]:
 
 def durations_in(cell: Cell) -> PassDurations:
     with store_of(cell) as store:
-        return durations_of(store.measures.load(), PassDurations(POLLING))
+        return durations_of(store.measures.load(), PassDurations(POLLING), store.journal.plans_of_one_kind(0.0))
 
 
 @contextlib.contextmanager

@@ -161,6 +161,8 @@ def assumed(conditions: Conditions, candidates: Iterable[Candidate], options: Si
     candidates = list(candidates)
     delays, weights, each_pass = conditions.delays, conditions.cell.weights, conditions.durations
     polled = sorted({candidate.durations_in(conditions).polling_delay for candidate in candidates})
+    known = ", ".join(f"{kind} {seconds:.2g} s" for kind, seconds in each_pass.of_kind.items())
+    kinds = f" ({known})" if known else ""
     order = "in one order" if conditions.cell.fixed_order else "the least loaded first"
     return [
         f"Machines boot in {delays.boot:.0f} s and report {delays.join:g} s after they were enrolled"
@@ -175,7 +177,7 @@ def assumed(conditions: Conditions, candidates: Iterable[Candidate], options: Si
         f"The scheduler runs {_assumed_of_runs(conditions.cell)}, makes no reservations, and fills hosts {order}. "
         f"Its weights: priority {weights.priority:g}, urgency {weights.urgency:g}, waiting time "
         f"{weights.waiting_time:g}.",
-        f"A pass takes {each_pass.observing:.2g} s, and {each_pass.acting:.2g} s for each action; without "
+        f"A pass takes {each_pass.observing:.2g} s, and {each_pass.acting:.2g} s for each action{kinds}; without "
         f"events the next one comes after {' or '.join(f'{seconds:g}' for seconds in polled)} s.",
         f"Prices are those of {options.priced_by}"
         + (", and those of --market" if conditions.market.prices else "")

@@ -202,5 +202,6 @@ def _past(invocation: Invocation, last: float) -> Past:
     with reading_store(invocation) as store:
         listed = store.history.lifetimes(now - last)
         lives = until_ordered(listed, store.journal.end_times([life.worker_id for life in listed]))
-        durations = durations_of(store.measures.load(), PassDurations(invocation.settings.process.polling_delay))
+        given = PassDurations(invocation.settings.process.polling_delay)
+        durations = durations_of(store.measures.load(), given, store.journal.plans_of_one_kind(now - last))
     return read_past(invocation.common / "accounting", lives, now - last, now, durations)

@@ -27,7 +27,8 @@ from autoscaler.store.measures import Measures
 PASSES_ENOUGH = 50
 """Passes from which their own durations are taken."""
 ENOUGH = 5
-"""Workers of a type from which its own boot time is taken."""
+"""Workers of a type from which its own boot time is taken, and passes with a kind of action from which its duration is.
+"""
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,12 @@ def until_ordered(lives: Iterable[Lifetime], ends: Mapping[str, float]) -> list[
     ]
 
 
-def durations_of(measures: Measures, given: PassDurations) -> PassDurations:
-    """How long the passes of a cell take, as the service has measured; `given` if it has made few."""
+def durations_of(
+    measures: Measures, given: PassDurations, alike: Iterable[tuple[str, int, float]] = ()
+) -> PassDurations:
+    """How long the passes of a cell take, as the service has measured; `given` if it has made few. `alike`: of passes
+    with actions of one kind, as the journal has them.
+    """
     parts = {
         labels[0]: each.total for labels, each in measures.histograms.get("pass_part_duration_seconds", {}).items()
     }
@@ -138,9 +143,14 @@ def durations_of(measures: Measures, given: PassDurations) -> PassDurations:
     if passes < PASSES_ENOUGH or whole <= 0:
         return given
     acting = parts.get("act", 0.0)
+    observing = (whole - acting) / passes
+    of_kind: dict[str, list[float]] = {}
+    for kind, count, seconds in alike:
+        of_kind.setdefault(kind, []).append(max(0.0, seconds - observing) / count)
     return replace(
         given,
-        observing=(whole - acting) / passes,
+        observing=observing,
+        of_kind={kind: median(each) for kind, each in sorted(of_kind.items()) if len(each) >= ENOUGH},
         acting=acting / actions if actions else given.acting,
         asking=min(1.0, sum(each.total for each in commands.values()) / whole),
     )

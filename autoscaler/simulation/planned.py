@@ -87,7 +87,7 @@ class PlanDecider:
         run.measures.limits(_limits_of(made), run.now)
         for action in made.actions:
             self.actions[action.kind] += 1
-            run.plan(partial(self._carry_out, action, run))
+            run.plan(partial(self._carry_out, action, run), action.kind)
         if made.actions:
             run.acted(
                 changed=any(not isinstance(action, CHANGES_NOTHING) for action in made.actions),

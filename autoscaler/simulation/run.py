@@ -16,8 +16,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any, Protocol
 
+from autoscaler.core.actions import Enrol
 from autoscaler.core.snapshot import WorkerVerdict
 from autoscaler.engine.arrivals import look_after
 from autoscaler.engine.pass_timing import SOON, PassTiming, Wait
@@ -78,16 +80,18 @@ class PassDurations:
     """Share of that time in which Grid Engine's commands run."""
     every_pass: bool = False
     """Decide also in the passes that decide nothing."""
+    of_kind: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """By kind of action, where it is known: in place of `acting`. A launch takes much longer than an enabling."""
 
-    def seconds(self, actions: int) -> float:
-        """How long a pass with so many actions takes."""
-        return self.observing + self.acting * actions
+    def of(self, kind: str) -> float:
+        """An action of this kind."""
+        return self.of_kind.get(kind, self.acting)
 
     def until_joined(self, boot: float) -> float:
         """From a machine's boot of so many seconds until a pass sees its host report, if that reports at once: half of
         the time between two looks, the pass that enrols it, and the wait for the next one.
         """
-        enrolling = self.seconds(1)
+        enrolling = self.observing + self.of(Enrol.kind)
         look = min(self.polling_delay, look_after(boot, self.observing))
         return look / 2 + enrolling + min(SOON, look_after(0.0, enrolling))
 
@@ -158,8 +162,8 @@ class Simulation:
         self._decided_at = float("-inf")
         self.arriving: Sequence[WorkerVerdict] = ()
         """The workers on their way of the last decision, which the service looks at more often."""
-        self._planned: list[Callable[[], None]] = []
-        """What the pass in hand decided."""
+        self._planned: list[tuple[Callable[[], None], str]] = []
+        """What the pass in hand decided, with the kind of each action."""
         self._continues = False
         self.needless_acts = 0
         """Passes that acted although nothing had changed that a decision depends on; only `every_pass` makes any."""
@@ -446,7 +450,7 @@ class Simulation:
             self.needless_acts += self._changed and not needed
         else:
             self.skipped += 1
-        self._rest(self.durations.seconds(self._carry_out()))
+        self._rest(self._carry_out())
 
     def _decide(self) -> None:
         began = time.process_time()
@@ -455,12 +459,14 @@ class Simulation:
         self.pass_cpu += time.process_time() - began
         self.passes += 1
 
-    def _carry_out(self) -> int:
-        """What was decided happens while the pass goes on; returns how many actions there are."""
-        for number, effect in enumerate(self._planned):
-            self._at(self.now + self.durations.seconds(number), Kind.ACT, effect)
-        count, self._planned = len(self._planned), []
-        return count
+    def _carry_out(self) -> float:
+        """What was decided happens while the pass goes on; returns how long the pass takes."""
+        took = self.durations.observing
+        for effect, kind in self._planned:
+            self._at(self.now + took, Kind.ACT, effect)
+            took += self.durations.of(kind)
+        self._planned = []
+        return took
 
     def _rest(self, took: float) -> None:
         """From the pass that begins now and takes so long to the next one."""
@@ -485,9 +491,9 @@ class Simulation:
         """The decision in hand holds while any task waits: the next one is due, at the latest, when none does."""
         self._until_none_waits = True
 
-    def plan(self, effect: Callable[[], None]) -> None:
+    def plan(self, effect: Callable[[], None], kind: str) -> None:
         """One action of the pass in hand: it takes effect when those before it are done."""
-        self._planned.append(effect)
+        self._planned.append((effect, kind))
 
     def acted(self, *, changed: bool = True, continues: bool = False) -> None:
         """A pass did something: the next one sees the result soon. `changed`: something of cell or cloud; `continues`:

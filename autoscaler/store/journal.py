@@ -345,6 +345,18 @@ class Journal(Table):
         )
         return {row["worker_id"]: row["at"] for row in rows}
 
+    def plans_of_one_kind(self, since: float) -> list[tuple[str, int, float]]:
+        """Of each plan since then that had actions of one kind, all of which were done: that kind, how many, and
+        the seconds from the beginning of its pass to the last end.
+        """
+        rows = self._database.rows(
+            "SELECT min(kind) AS kind, count(*) AS actions, max(ended_at) - plans.at AS seconds"
+            " FROM actions JOIN plans ON plans.id = plan WHERE plans.at >= ?"
+            " GROUP BY plan HAVING count(DISTINCT kind) = 1 AND sum(result IS ?) = count(*)",
+            (since, Result.DONE.value),
+        )
+        return [(row["kind"], row["actions"], row["seconds"]) for row in rows]
+
     def unwritten(self, kind: str, planned_at: float) -> list[tuple[tuple[str, ...], bool]]:
         """The texts for jobs' contexts (actions of this kind) in a plan of that time that are not known to be written:
         the jobs of each command, and whether Grid Engine refused some of them.

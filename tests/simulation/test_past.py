@@ -280,6 +280,37 @@ def test_passes_take_as_long_as_the_service_measured_unless_it_made_few() -> Non
     assert durations_of(measured(PASSES_ENOUGH - 1), given) == durations_of(Measures(), given) == given
 
 
+def test_an_action_takes_as_long_as_those_of_its_kind_took() -> None:
+    measured = Measures(
+        {"actions_total": {("launch", "DEMAND", "done"): 20.0}},
+        {
+            "pass_duration_seconds": {(): Histogram([100], 30.0)},
+            "pass_part_duration_seconds": {("read",): Histogram([100], 20.0), ("act",): Histogram([100], 4.0)},
+        },
+    )
+    launches = [("launch", 1, 0.6)] * (ENOUGH - 1) + [("launch", 2, 9.0)]
+    seldom = [("remove", 1, 5.0)] * (ENOUGH - 1)
+    quick = [("enable", 4, 0.1)] * ENOUGH  # less than passes take for observing, in the mean
+    found = durations_of(measured, PassDurations(), [*launches, *seldom, *quick])
+    assert {kind: round(seconds, 6) for kind, seconds in found.of_kind.items()} == {"enable": 0.0, "launch": 0.4}
+    assert [found.of("launch"), found.of("remove")] == pytest.approx([0.4, 0.2])
+
+
+def test_a_pass_that_launches_takes_as_long_as_a_launch_and_sees_later_what_came_meanwhile() -> None:
+    """A task that comes while a launch takes five seconds is seen five seconds later."""
+    from tests.simulation.playing import a_policy, jobs_of, numbered
+
+    jobs = numbered(jobs_of(1, slots=2, pe="local"), jobs_of(1, submitted=2.0, slots=2, pe="local"))
+    second = []
+    for of_kind in ({}, {"launch": 5.0}):
+        policy = a_policy(scale_up_batch=1)
+        policy = replace(policy, queues=(replace(policy.queues[0], scale_up_timeout=0.0),), batch_delay=0.0)
+        measures = a_simulation(jobs, policy, durations=PassDurations(of_kind=of_kind)).run()
+        second.append(measures.launches_at[1][0])
+    assert second[0] < 4.0
+    assert second[1] > 5.0
+
+
 def test_a_machine_boots_in_the_time_of_its_type() -> None:
     from tests.simulation.playing import a_policy, jobs_of
 

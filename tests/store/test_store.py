@@ -444,3 +444,19 @@ def test_a_bounded_number_of_ended_overrides_is_kept(numbered_store: Store, monk
         numbered_store.retry(who="a script", at=float(at))
     numbered_store.forget_old(100.0)
     assert override_rows(numbered_store) == [("retry", float(at)) for at in range(40, 50)]
+
+
+def test_plans_of_actions_of_one_kind_say_how_long_they_took(numbered_store: Store) -> None:
+    other = replace(DISABLE, host="w2")
+    for at, actions, results in (
+        (10.0, (DISABLE,), (Result.DONE,)),  # too long ago
+        (100.0, (DISABLE, other), (Result.DONE, Result.DONE)),
+        (200.0, (DISABLE, LAUNCH), (Result.DONE, Result.DONE)),  # of two kinds
+        (300.0, (DISABLE, other), (Result.DONE, Result.FAILED)),
+        (400.0, (DISABLE,), ()),  # goes on
+        (500.0, (LAUNCH,), (Result.DONE,)),
+    ):
+        journalled = numbered_store.accept(Plan(actions, MEMORY), pass_number=7, at=at)
+        for number, (each, result) in enumerate(zip(journalled, results, strict=False), start=1):
+            numbered_store.journal.end(each.id, result, "", at + number * 1.5)
+    assert numbered_store.journal.plans_of_one_kind(50.0) == [("disable", 2, 3.0), ("launch", 1, 1.5)]
