@@ -7,6 +7,8 @@ workers come). Each takes values and returns values.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autoscaler.core.capacity.forecast import Forecast
 from autoscaler.core.capacity.supply import Supply
 from autoscaler.core.facts.facts import Facts, facts_of, prepared
@@ -17,8 +19,9 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.outcome import outcome_of
 from autoscaler.core.replace.swap import swap_workers, under_way
-from autoscaler.core.scale_down.auto_stop import remember_stop_request, stop_if_requested
+from autoscaler.core.scale_down.auto_stop import remember_stop_requests, stop_if_requested
 from autoscaler.core.scale_down.leaving import leave_alone, leave_further
+from autoscaler.core.scale_down.node_operations import carry_out
 from autoscaler.core.scale_up.group_launches import launch_groups
 from autoscaler.core.scale_up.launches import Launches, launch_all
 from autoscaler.core.serving.contexts import launch_needs, swap_context
@@ -28,8 +31,6 @@ from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.unsatisfiable.judgement import judge_unsatisfiable
 from autoscaler.core.workers.group_verdict import group_verdict_of
-from autoscaler.core.workers.node_operations import carry_out
-from autoscaler.core.workers.phases import Procedure
 from autoscaler.core.workers.step import WorkerStep
 from autoscaler.core.workers.worker_state import WorkerState
 
@@ -124,30 +125,27 @@ def _decide(facts: Facts, circuit_breaker: Reason | None, kills_stopped: Reason 
     return outcome_of(facts, decisions)
 
 
-def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> list[WorkerStep]:
+def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> Sequence[WorkerStep]:
     """One step for each worker: it stays, goes on, or leaves."""
-    pass_context, workers = facts.pass_context, facts.observed.workers
+    pass_context, observed = facts.pass_context, facts.observed
     needless = facts.needless(forecast)
-    return [
-        remember_stop_request(step, facts.snapshot.requests.auto_stops, pass_context.now)
-        for step in (
+    return remember_stop_requests(
+        (
             # Workers on their way in go on even if paused, because they cost already; unless all are given back in the
             # end and no waiting job could use them first.
-            *(_join(worker, facts, serving, needless) for worker in workers if worker.coming),
+            *[_join(worker, facts, serving, needless) for worker in observed.coming],
             # Workers on their way out go on, unless demand needs them again: that is cheaper than a launch.
-            *(
-                _leave(worker, facts, forecast, serving, swaps)
-                for worker in workers
-                if worker.procedure is Procedure.LEAVING
-            ),
+            *[_leave(worker, facts, forecast, serving, swaps) for worker in observed.leaving],
             # Workers in service leave for the first of `MOTIVES` that applies and that nothing overrules.
             *serving.steps,
             # Lost workers: disabled, terminated, removed, their jobs rescheduled.
             *facts.recovery.steps,
             # All others are only reported.
-            *(leave_alone(worker, pass_context) for worker in workers if worker.procedure is Procedure.SET_ASIDE),
-        )
-    ]
+            *[leave_alone(worker, pass_context) for worker in observed.set_aside],
+        ),
+        facts.snapshot.requests.auto_stops,
+        pass_context.now,
+    )
 
 
 def _join(worker: WorkerState, facts: Facts, serving: Serving, needless: Reason | None) -> WorkerStep:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaler.core.demand.categories import category_key
+from autoscaler.core.categories import category_key
 from autoscaler.core.demand.job_requests import RequestReader
 from autoscaler.core.estimates.run_times import Estimate, Likeness
 from autoscaler.core.model.complexes import has_task

@@ -18,8 +18,8 @@ from autoscaler.core.model.request_sets import ArrayDefinition
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.requests.instance_types import allowed_types
 from autoscaler.core.requests.orders import outstanding
+from autoscaler.core.scale_down.node_operations import closed
 from autoscaler.core.snapshot import Plan, Snapshot
-from autoscaler.core.workers.node_operations import closed
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.store import encoding

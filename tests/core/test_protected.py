@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.core.actions import Launch
-from autoscaler.core.demand.categories import assignment_of, category_key
+from autoscaler.core.categories import assignment_of, category_key
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand, Property
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import LaunchTrial, Memory

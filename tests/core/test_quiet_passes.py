@@ -1,4 +1,4 @@
-"""What a pass in which nothing changed does for each job category."""
+"""What a pass in which nothing changed does for each job category and each worker."""
 
 from __future__ import annotations
 
@@ -26,3 +26,8 @@ def calls_of_a_quiet_pass(workers: int, categories: int) -> int:
 def test_a_job_category_that_did_not_change_costs_few_calls() -> None:
     more = calls_of_a_quiet_pass(4, MANY) - calls_of_a_quiet_pass(4, SOME)
     assert more / (MANY - SOME) < 1
+
+
+def test_a_worker_that_did_not_change_costs_few_calls() -> None:
+    more = calls_of_a_quiet_pass(120, 4) - calls_of_a_quiet_pass(20, 4)
+    assert more / 100 < 4

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.demand.categories import category_key
+from autoscaler.core.categories import category_key
 from autoscaler.core.model.cluster import JobCategory
 from autoscaler.core.model.demand_vector import ELSEWHERE, Demand, Property
 from autoscaler.core.model.evidence import Evidence, KeptBy, SchedulerSays

@@ -66,6 +66,8 @@ CHANGES = (
     "spread",
     "more tasks",
     "said",
+    "grouped",
+    "billing",
 )
 """What may happen between two passes; "nothing" is drawn as often as all of it."""
 
@@ -82,7 +84,7 @@ REMEMBERING = (
     LastValue,
     placed.LastValues,
     SettledObservation,
-    scale_down._BusyWorkers,
+    scale_down._StayingWorkers,
 )
 """The classes of what one pass keeps for the next."""
 
@@ -164,6 +166,13 @@ def changed(seen: Snapshot, made: Plan, change: str, at: int, passed: float) -> 
             (array,) = policy.node_arrays
             most = WORKERS if array.limits.max_workers > WORKERS else WORKERS + 1_000
             policy = replace(policy, node_arrays=(replace(array, limits=replace(array.limits, max_workers=most)),))
+        case "grouped":
+            worker = replace(worker, group_id="" if worker.group_id else "g1")
+        case "billing":
+            (array,) = policy.node_arrays
+            policy = replace(
+                policy, node_arrays=(replace(array, billing_step=3_600.0 if array.billing_step < 600.0 else 1.0),)
+            )
         case "bucket":
             first, *others = fleet.buckets
             fleet = replace(fleet, buckets=(*others, replace(first, available=None if first.available == 0 else 0)))

@@ -12,7 +12,7 @@ import pytest
 
 from autoscaler.api.answers import Turns
 from autoscaler.core.actions import Hold
-from autoscaler.core.demand.categories import category_key
+from autoscaler.core.categories import category_key
 from autoscaler.core.demand.job_requests import RequestReader
 from autoscaler.core.events.event import EventKind, JobEvent
 from autoscaler.core.events.events import PassEvents

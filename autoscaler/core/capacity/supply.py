@@ -132,18 +132,19 @@ class SupplyContext:
 def supply_of(context: SupplyContext) -> Supply:
     """All capacity of this snapshot."""
     pass_context, later, observed = context.pass_context, context.later, context.observed
-    serving = [w for w in pass_context.undrained(observed.in_service) if w.worker.id not in context.leaving]
-    dispensable: list[tuple[WorkerState, Host]] = []
-    staying: list[tuple[WorkerState, Host]] = []
-    for worker, free in _free(serving, context):
-        # A busy worker, as most are, need not be asked.
-        able = (worker.empty or worker.advised) and could_leave(worker, pass_context)
-        (dispensable if able else staying).append((worker, free))
+    serving = pass_context.undrained(observed.in_service)
+    if context.leaving:
+        serving = [worker for worker in serving if worker.worker.id not in context.leaving]
+    free = _free(serving, context)
+    # A busy worker, as most are, need not be asked.
+    able = {at for at in free.not_busy if could_leave(free.workers[at][0], pass_context)}
+    dispensable = [free.workers[at] for at in able]
     dispensable.sort(key=lambda pair: removal_order(pair[0], pass_context.stop_requests), reverse=True)
+    staying = free.hosts if not able else tuple([each for at, each in enumerate(free.hosts) if at not in able])
     if later:  # last, as jobs start elsewhere first
         dispensable.sort(key=lambda pair: pair[1].name in later)
-        staying.sort(key=lambda pair: pair[1].name in later)
-    recovered = [worker for worker in observed.workers if worker.worker.id in context.recovered]
+        staying = tuple(sorted(staying, key=lambda host: host.name in later))
+    recovered = [w for w in observed.workers if w.worker.id in context.recovered] if context.recovered else []
     draining = (
         context.free(worker, "d")
         for worker in observed.draining
@@ -154,7 +155,7 @@ def supply_of(context: SupplyContext) -> Supply:
     return Supply(
         there=(
             *_persistent(context),
-            *[host for _, host in staying],
+            *staying,
             *[host for _, host in dispensable],
         ),
         coming=(
@@ -187,8 +188,28 @@ _FREE = PerObject[WorkerState, Host | None]()
 _ID = attrgetter("worker.id")
 
 
-def _free(machines: Sequence[WorkerState], context: SupplyContext) -> list[tuple[WorkerState, Host]]:
-    """The workers that have anything free, with the host that describes it."""
+@dataclass(frozen=True, slots=True)
+class _Free:
+    """What is free on workers."""
+
+    workers: tuple[tuple[WorkerState, Host], ...]
+    """Those that have anything free, with the host that describes it."""
+    hosts: tuple[Host, ...]
+    """Parallel to them."""
+    not_busy: tuple[int, ...]
+    """Positions of those that could leave if they have been idle for long."""
+
+
+def _found(machines: Sequence[WorkerState], free: Sequence[Host | None]) -> _Free:
+    workers = tuple([(worker, host) for worker, host in zip(machines, free, strict=True) if host is not None])
+    not_busy = [at for at, (worker, _) in enumerate(workers) if worker.empty or worker.advised]
+    return _Free(workers, tuple([host for _, host in workers]), tuple(not_busy))
+
+
+_FOUND = LastObjects[_Free](2)
+
+
+def _free(machines: Sequence[WorkerState], context: SupplyContext) -> _Free:
     shared = context.cluster.complexes, context.names, context.cluster.pes.keys(), context.pass_context.group_pes
     free: Sequence[Host | None] = _FREE.each(machines, map(_ID, machines), lambda each: context.free(each, ""), shared)
     if later := context.later:
@@ -196,7 +217,7 @@ def _free(machines: Sequence[WorkerState], context: SupplyContext) -> list[tuple
             context.free(worker, later[worker.name]) if worker.name in later else host
             for worker, host in zip(machines, free, strict=True)
         ]
-    return [(worker, host) for worker, host in zip(machines, free, strict=True) if host is not None]
+    return _FOUND.value_of((machines, free), lambda: _found(machines, free))
 
 
 def _persistent(context: SupplyContext) -> list[Host]:

@@ -93,6 +93,8 @@ class Facts:
     recovery: Recovery
     returning: tuple[CategoryDemand, ...]
     """Jobs that run on workers that are lost or about to be taken, and will wait again."""
+    silent_since: Mapping[str, float | None]
+    """By name of each host that ever reported: None if it reports, else since when it has been silent."""
     silent: frozenset[str]
     """Hosts that are expected to report again."""
     came_up: tuple[CameUp, ...]
@@ -229,8 +231,7 @@ class Facts:
             )
         )
         most = max_capacity(self.policy, self.snapshot.fleet.buckets, supply.persistent_emptied, cluster.complexes)
-        groups = {worker.name: worker.worker.group_id or "" for worker in observed.workers if worker.name}
-        before = before_dispatch(cluster, self.demand.wanted, names, groups)
+        before = before_dispatch(cluster, self.demand.wanted, names, observed.groups)
         for_others = frozenset(
             each.name for each in observed.draining if self.unhelped.disabled_while_they_waited(each)
         )
@@ -256,7 +257,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
     pass_context = pass_context_of(snapshot)
     # Machines matched with hosts, and the memory of each updated.
     observed = observe_workers(cluster, snapshot.fleet, snapshot.memory, policy, now)
-    failed = tuple(newly_failed(observed.workers, now))
+    failed = tuple(newly_failed(observed.failed, now))
     snapshot = _with_late_failures(snapshot, failed)
     fleet, memory = snapshot.fleet, snapshot.memory
     # Queues that start nothing now, for which nothing is launched; and hosts that will start something, only not yet.
@@ -268,14 +269,15 @@ def facts_of(snapshot: Snapshot) -> Facts:
     context = recovery_context(observed, snapshot)
     returning = returning_jobs(observed, cluster, policy, context, now, closed.reasons) if policy.queue_demand else ()
     # What may be launched at all, and what counts against limits.
-    came_up = successes_of(observed.workers, memory, policy, now)
-    spot = spot_seen(observed.workers, memory, now)
+    came_up = successes_of(observed, memory, policy, now)
+    spot = spot_seen(observed.gone, memory, now)
     reported = learn_reported(
         observed.workers, memory.reported, cluster.complexes, now, snapshot.overrides.tried_again_at
     )
     owners = seen_owners(_owners_here(cluster, demand, policy.owner), memory.owners, now)
     launch_context = _launch_context(snapshot, came_up, reported, len(owners), observed, spot)
     usage = usage_of(fleet, policy, observed, now)
+    silent_since = track_silence(cluster, memory.silent_since, now)
     return Facts(
         snapshot=snapshot,
         pass_context=pass_context,
@@ -288,7 +290,8 @@ def facts_of(snapshot: Snapshot) -> Facts:
         recovery=recover_workers(observed, cluster, memory, pass_context, context),
         returning=tuple(returning),
         # Hosts that fell silent a moment ago, as all do when qmaster starts, count as there.
-        silent=expected_back(track_silence(cluster, memory.silent_since, now), cluster, now),
+        silent_since=silent_since,
+        silent=expected_back(silent_since, cluster, now),
         came_up=came_up,
         spot=spot,
         reported=reported,

@@ -48,4 +48,4 @@ def counted_silence(before: float | None, observed_at: float | None, now: float,
 def expected_back(silent_since: Mapping[str, float | None], cluster: Cluster, now: float) -> frozenset[str]:
     """Silent hosts that are expected to report again."""
     grace = grace_of(cluster)
-    return frozenset(name for name, since in silent_since.items() if since is not None and now - since < grace)
+    return frozenset([name for name, since in silent_since.items() if since is not None and now - since < grace])

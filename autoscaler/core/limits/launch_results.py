@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from autoscaler.core.demand.categories import Categories
+from autoscaler.core.categories import Categories
 from autoscaler.core.hosts.job_faults import fault_of
 from autoscaler.core.hosts.load_reports import LONGEST_GAP
 from autoscaler.core.model.changed import changed

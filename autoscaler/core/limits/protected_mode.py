@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.demand.categories import Categories, category_key, owners_of
+from autoscaler.core.categories import Categories, category_key, owners_of
 from autoscaler.core.limits.launch_results import Ended, Watched, watch
 from autoscaler.core.limits.limits import HOUR
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand

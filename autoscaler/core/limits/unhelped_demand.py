@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.demand.categories import category_key
+from autoscaler.core.categories import category_key
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.snapshot import Snapshot

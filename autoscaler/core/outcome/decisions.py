@@ -8,11 +8,11 @@ from autoscaler.core.capacity.forecast import Forecast
 from autoscaler.core.capacity.supply import Supply
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.reasons import Reason
+from autoscaler.core.scale_down.node_operations import NodeOperations
 from autoscaler.core.scale_up.launches import Launches
 from autoscaler.core.serving.host_order import HostOrders
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.unsatisfiable.deadlock import DeadlockVerdicts
-from autoscaler.core.workers.node_operations import NodeOperations
 
 
 @dataclass(frozen=True, slots=True)

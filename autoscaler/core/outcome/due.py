@@ -4,7 +4,7 @@ whether there is anything to watch at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.limits.lost_state import LISTINGS_LAG
@@ -14,7 +14,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.readable.remembered import LastObjects
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
-from autoscaler.core.workers.idle import paid_until
+from autoscaler.core.workers.idle import COARSE, paid_until
 from autoscaler.core.workers.worker_state import WorkerState
 
 
@@ -47,7 +47,7 @@ def next_due(facts: Facts, memory: Memory, *, rate_limited: bool) -> float | Non
         *([memory.lost_at + LISTINGS_LAG] if memory.lost_at is not None else ()),
         *([float(until)] if isinstance(until, int | float) else ()),
         *_EXPIRIES.value_of((demands, policy), lambda: _expiries(demands, policy)),
-        *_ends_of_waiting(facts, memory),
+        *_waits(facts, memory),
         *(enrolled_at + facts.pass_context.retry_after for enrolled_at in _enrolments(memory.workers)),
         *(event.at + policy.batch_delay for event in memory.launches if demanded),
         *(event.at + policy.circuit_breaker.window for event in memory.launches if rate_limited),
@@ -73,18 +73,38 @@ def _expiries(demands: Sequence[CategoryDemand], policy: Policy) -> frozenset[fl
     )
 
 
+_WAITS = LastObjects[frozenset[float]]()
+
+
+def _waits(facts: Facts, memory: Memory) -> Iterable[float]:
+    """When workers have waited for long enough."""
+    if any(array.billing_step >= COARSE for array in facts.policy.node_arrays):
+        return _ends_of_waiting(facts, memory)
+    return _WAITS.value_of(
+        (facts.observed, memory.workers),
+        lambda: frozenset(_ends_of_waiting(facts, memory)),
+        facts.pass_context.schedule_interval,
+    )
+
+
 def _ends_of_waiting(facts: Facts, memory: Memory) -> Iterator[float]:
     workers = {worker.worker.id: worker for worker in facts.observed.workers}
-    arrays = {worker_id: worker.array for worker_id, worker in workers.items()}
     alarmed = bool([note for note in memory.workers.values() if note.alarm_since is not None])
-    for worker_id, note in memory.workers.items():
-        array = arrays.get(worker_id)
+    idle = [
+        (worker_id, note)
+        for worker_id, note in memory.workers.items()
+        if note.idle_since is not None or note.empty_since is not None or note.alarm_since is not None
+    ]
+    for worker_id, note in memory.workers.items() if alarmed else idle:
+        worker = workers.get(worker_id)
+        array = None if worker is None else worker.array
         if alarmed and note.joined_at is not None and array is not None:
             yield note.joined_at + array.boot_timeout  # then it shows that alarms need not be
         if note.alarm_since is not None and array is not None:
             yield note.alarm_since + array.boot_timeout
-        elif note.idle_since is not None and array is not None:
-            yield _may_leave(workers[worker_id], note.idle_since + array.idle_timeout, facts.pass_context.now)
+        elif note.idle_since is not None and worker is not None and array is not None:
+            enough = note.idle_since + array.idle_timeout
+            yield enough if array.billing_step < COARSE else _may_leave(worker, enough, facts.pass_context.now)
         if note.empty_since is not None:
             yield note.empty_since + facts.pass_context.schedule_interval
 

@@ -6,7 +6,6 @@ from collections.abc import Container, Mapping, Sequence
 
 from autoscaler.core.actions import Annotate, Disable, Remove, Terminate
 from autoscaler.core.facts.facts import Facts
-from autoscaler.core.hosts.load_reports import track_silence
 from autoscaler.core.limits.limits import HOUR, as_event
 from autoscaler.core.limits.lost_state import lost_at
 from autoscaler.core.model.memory import Disabling, Event, Memory, UnstartedJob, WorkerNote
@@ -14,6 +13,7 @@ from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.waiting_notes import WaitingNotes
 from autoscaler.core.owners import main_owner
 from autoscaler.core.policy import Policy
+from autoscaler.core.readable.remembered import same_objects
 from autoscaler.core.recovery.failure_domains import noted
 from autoscaler.core.scale_down.quarantine import WINDOW
 from autoscaler.core.workers.step import BY_A_PERSON, WorkerStep
@@ -35,7 +35,7 @@ def next_memory(
     counted = max(HOUR, policy.circuit_breaker.window)
     return Memory(
         passes=memory.passes + 1,
-        workers={**facts.observed.missing, **_notes(steps, facts.recovery_context.unvouched)},
+        workers=_same(memory.workers, {**facts.observed.missing, **_notes(steps, facts.recovery_context.unvouched)}),
         able_since=demand.able_since,
         unable=demand.unable,
         details={**facts.recovery.details, **demand.details},
@@ -52,7 +52,7 @@ def next_memory(
         kills=(*recent(memory.kills, counted), *touched),
         unhelpful=(*recent(memory.unhelpful, counted), *decided.protection.helped_no_job),
         queues_empty_since=facts.queues_empty_since,
-        silent_since=track_silence(snapshot.cluster, memory.silent_since, now),
+        silent_since=facts.silent_since,
         observed_at=now,
         annotated_at=now if any(isinstance(each, Annotate) for each in decided.unsatisfiable.actions) else None,
         lost_at=lost_at(memory, snapshot.fleet, now),
@@ -73,6 +73,12 @@ def next_memory(
         waiting_notes=waiting.notes,
         waiting_written_at=now if waiting.actions else memory.waiting_written_at,
     )
+
+
+def _same(before: Mapping[str, WorkerNote], notes: Mapping[str, WorkerNote]) -> Mapping[str, WorkerNote]:
+    """The notes that there were, if these are the same objects."""
+    same = same_objects([*before.values()], [*notes.values()]) and [*before] == [*notes]
+    return before if same else notes
 
 
 def _notes(steps: Sequence[WorkerStep], unvouched: Container[str]) -> dict[str, WorkerNote]:

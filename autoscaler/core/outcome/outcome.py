@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from functools import cache
 
 from autoscaler.core.actions import Action, Launch
-from autoscaler.core.demand.categories import category_key
+from autoscaler.core.categories import category_key
 from autoscaler.core.demand.demand import PendingDemand
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.limits.budgets import budget_notes

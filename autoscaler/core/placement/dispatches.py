@@ -15,6 +15,7 @@ from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.hosts import joined_host
 from autoscaler.core.placement.needs import SLOTS, requested_amounts
+from autoscaler.core.readable.remembered import LastObjects
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +58,22 @@ def before_dispatch(
     """
     found: dict[str, Host] = {}
     least: dict[str, Host] = {}
-    for host in cluster.hosts:
-        slots = 0
-        for instance in host.instances:
-            slots += instance.in_flight
-        earlier = joined_host(_earlier(host), cluster.complexes, names) if slots else None
+    for host, slots in _IN_FLIGHT.value_of((cluster.hosts,), lambda: _in_flight(cluster.hosts)):
+        earlier = joined_host(_earlier(host), cluster.complexes, names)
         if earlier is not None:
             held = {name: slots * amount for name, amount in _most_of_a_slot(demands)}
             free = tuple((name, left + held.get(name, 0)) for name, left in earlier.free)
             least[host.name] = replace(earlier, group=groups.get(host.name, ""))
             found[host.name] = replace(least[host.name], free=free)
     return BeforeDispatch(found, {host.name: at for at, host in enumerate(cluster.hosts)} if found else {}, least)
+
+
+_IN_FLIGHT = LastObjects[list[tuple[ExecutionHost, int]]](2)
+
+
+def _in_flight(hosts: Sequence[ExecutionHost]) -> list[tuple[ExecutionHost, int]]:
+    """Hosts with slots in flight, and how many."""
+    return [(host, slots) for host in hosts if (slots := sum([each.in_flight for each in host.instances]))]
 
 
 def _earlier(host: ExecutionHost) -> ExecutionHost:

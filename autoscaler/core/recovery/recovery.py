@@ -65,9 +65,7 @@ def recover_workers(
 def uncertain_jobs(observed: ObservedWorkers) -> tuple[Reason, ...]:
     """Jobs that are left alone although perhaps no process of theirs lives any more (rule 7)."""
     return tuple(
-        because(Code.JOBS_UNCERTAIN, jobs=worker.note.uncertain_jobs, host=worker.name)
-        for worker in observed.workers
-        if worker.note.uncertain_jobs
+        because(Code.JOBS_UNCERTAIN, jobs=worker.note.uncertain_jobs, host=worker.name) for worker in observed.uncertain
     )
 
 
@@ -114,7 +112,7 @@ def next_recovery(
     there.
     """
     times: list[float] = [now + 1.0] if set(queried) - context.where.queried else []
-    for worker in observed.known:
+    for worker in observed.watched:
         if worker.notice is not None and worker.decisive is Condition.INTERRUPTED:
             times.append(worker.notice.at - NOTICE_MARGIN)
         silent, limit = worker.note.silent_s, context.policy.silence_timeout

@@ -54,7 +54,7 @@ def recovery_context(observed: ObservedWorkers, snapshot: Snapshot) -> RecoveryC
         where=job_places(cluster, memory, gone, now - policy.detail_age),
         grace=grace_of(cluster),
         all_silent=not any(host.heard for host in cluster.hosts),
-        unvouched=unvouched(observed.workers, grace_of(cluster)),
+        unvouched=unvouched(observed.workers, grace_of(cluster)) if observed.silent else {},
         awaited=bool(outstanding(snapshot.fleet, policy, now)),
         notes=memory.workers,
     )

@@ -34,6 +34,8 @@ def returning_jobs(
     """One entry for every different need. A job over several hosts needs its share on this host again. `closed`: queues
     that start nothing now, whose jobs need no worker.
     """
+    if not observed.noticed:
+        return ()
     reader: RequestReader | None = None
     rules = ConstraintDemand(cluster, policy, {})
     counts: dict[tuple[Demand, tuple[str, ...]], int] = {}

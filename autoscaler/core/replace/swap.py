@@ -265,5 +265,7 @@ def _replacing(note: SwapNote, options: Sequence[LaunchOffer]) -> Replacing:
 
 
 def _still_there(spared: Sequence[str], observed: ObservedWorkers) -> tuple[str, ...]:
+    if not spared:
+        return ()
     there = {worker.worker.id for worker in observed.workers if not worker.gone} | observed.missing.keys()
     return tuple(worker_id for worker_id in spared if worker_id in there)

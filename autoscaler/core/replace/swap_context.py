@@ -197,6 +197,19 @@ def _emptied(array: NodeArrayPolicy, context: SwapContext, swapped_out: Sequence
     are included until they are gone: demand that only they could run is not stuck, because their successors will run
     it.
     """
+    if swapped_out:
+        return _emptied_for(array, context, swapped_out)
+    return _EMPTIED_HOSTS.value_of(
+        (context.observed, context.cluster.complexes),
+        lambda: _emptied_for(array, context, ()),
+        (context.names, context.supply.coming, context.forecast.to_enable, context.pass_context.overrides),
+    )
+
+
+_EMPTIED_HOSTS = LastObjects[dict[str, Host]]()
+
+
+def _emptied_for(array: NodeArrayPolicy, context: SwapContext, swapped_out: Sequence[str]) -> dict[str, Host]:
     observed, complexes, names = context.observed, context.cluster.complexes, context.names
     closed = {host.name for host in context.supply.coming} | {worker.name for worker in observed.in_error}
     hosts = {
@@ -227,7 +240,7 @@ def _others(context: SwapContext, soon: float) -> Iterator[Host]:
 
 def _usage_soon(array: NodeArrayPolicy, usage: Usage, context: SwapContext, soon: float) -> Usage:
     """The usage without workers that leave before a new one would be up, for a cause other than a swap."""
-    for worker in context.observed.workers:
+    for worker in context.observed.workers if context.disabled else context.observed.departing:
         if worker.note.disabling is Disabling.SWAP:
             continue
         leaves = worker.worker.id in context.disabled

@@ -7,7 +7,7 @@ only a person enables the worker again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 
 from autoscaler.core.actions import Disable, Enable
@@ -29,6 +29,11 @@ def stop_if_requested(step: WorkerStep, stop_requests: Set[str]) -> WorkerStep:
     return replace(step, note=replace(step.note, disabling=Disabling.AUTO_STOP))
 
 
+def remember_stop_requests(steps: Sequence[WorkerStep], stop_requests: Set[str], now: float) -> Sequence[WorkerStep]:
+    """The steps of all workers, with what is remembered of requests."""
+    return [remember_stop_request(step, stop_requests, now) for step in steps] if stop_requests else steps
+
+
 def remember_stop_request(step: WorkerStep, stop_requests: Set[str], now: float) -> WorkerStep:
     """A group leaves as a whole, but its workers ask one by one: the request of an idle one counts until all have
     asked.
@@ -46,7 +51,7 @@ def remember_stop_request(step: WorkerStep, stop_requests: Set[str], now: float)
 def answers(steps: Iterable[WorkerStep], stop_requests: Set[str]) -> dict[str, tuple[AutoStopAnswer, Reason]]:
     """The answer to each known worker that asks."""
     found: dict[str, tuple[AutoStopAnswer, Reason]] = {}
-    for step in steps:
+    for step in steps if stop_requests else ():
         worker_id = step.worker.worker.id
         if worker_id not in stop_requests:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -30,17 +31,26 @@ def floors_of(
     swapped_out: Mapping[str, Reason] = MappingProxyType({}),
 ) -> dict[str, Floor]:
     """The floor of each array. `swapped_out`: workers that leave for a stronger one and do not count as staying."""
+    others = Counter(
+        [
+            worker.array.name
+            for worker in observed.coming
+            if worker.array is not None and worker.worker.id not in swapped_out
+            if counts_as_coming(worker, pass_context)
+        ]
+    )
+    if swapped_out:
+        others.subtract(
+            [
+                worker.array.name
+                for worker in observed.in_service
+                if worker.array is not None and worker.worker.id in swapped_out
+            ]
+        )
     return {
         array.name: Floor(
             array.limits.min_workers,
-            len(
-                [
-                    worker
-                    for worker in observed.by_array.get(array.name, ())
-                    if worker.in_service or counts_as_coming(worker, pass_context)
-                    if worker.worker.id not in swapped_out
-                ]
-            ),
+            observed.serving_in.get(array.name, 0) + others.get(array.name, 0),
         )
         for array in policy.node_arrays
     }

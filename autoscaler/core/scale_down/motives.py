@@ -202,7 +202,22 @@ def not_idle_long_enough(serving: ServingWorker) -> Reason | None:
         return None
     if Condition.IN_ALARM in worker.conditions and not stays(worker, serving.pass_context.now):
         return alarm_of((worker,))
+    return _idle_for(idle, limit)
+
+
+def _idle_for(idle: float | None, limit: float) -> Reason:
     return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle or 0.0, limit_s=limit)
+
+
+def still_idle(worker: WorkerState, now: float) -> Reason | None:
+    """Why an empty worker stays of which `not_idle_long_enough` said so at another time, while nothing else changed;
+    None: its idle time is over, or an alarm may end.
+    """
+    array, since = worker.array, worker.conditions.get(Condition.IDLE)
+    if array is None or Condition.IN_ALARM in worker.conditions:
+        return None
+    idle = None if since is None else now - since
+    return None if idle is not None and idle >= array.idle_timeout else _idle_for(idle, array.idle_timeout)
 
 
 def paid_for(serving: ServingWorker) -> Reason | None:

@@ -66,6 +66,8 @@ def _report_only(why: Reason, uncertain: Reason) -> Reason:
 
 def quarantine_notes(observed: ObservedWorkers, suspects: Mapping[str, Suspect]) -> tuple[Reason, ...]:
     """The pass's notes on suspects that are left alone: one for each cause."""
+    if not suspects:
+        return ()
     names = {worker.worker.id: worker.name for worker in observed.workers}
     by_cause: dict[tuple[Code, ...], list[str]] = {}
     first: dict[tuple[Code, ...], Reason] = {}

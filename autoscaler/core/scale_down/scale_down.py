@@ -18,8 +18,9 @@ from autoscaler.core.placement.needs import wants_of
 from autoscaler.core.placement.placement import as_shares, place
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.scale_down.floors import Floor
-from autoscaler.core.scale_down.motives import MOTIVES, Judged, Motive, ServingWorker, judged
+from autoscaler.core.scale_down.motives import MOTIVES, Judged, Motive, ServingWorker, judged, still_idle
 from autoscaler.core.scale_down.quarantine import Suspect
+from autoscaler.core.snapshot import WorkerVerdict
 from autoscaler.core.workers.group_verdict import GroupVerdict, group_verdict_of
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.phases import Phase
@@ -135,59 +136,96 @@ class ServiceContext:
         )
 
 
-class _BusyWorkers:
-    """The steps of workers that stay and are busy, from one pass to the next: none of them depends on the time."""
+class _StayingWorkers:
+    """The steps of workers that stay because they are busy, or not idle long enough, from one pass to the next. Only
+    how long a worker has been idle depends on the time.
+    """
 
     def __init__(self) -> None:
         self._pass_context: PassContext | None = None
         self._before: dict[str, tuple[WorkerStep, object]] = {}
         self._now: dict[str, tuple[WorkerStep, object]] = {}
+        self._all: tuple[ObservedWorkers, ServiceContext, tuple[WorkerStep, ...], tuple[int, ...]] | None = None
+        """The last observation, its context, the steps of all workers if all stay, and the positions of empty ones."""
 
     def turn(self, pass_context: PassContext) -> None:
         """`pass_context`: of this pass, without its time."""
         self._before, self._now = (self._now if pass_context == self._pass_context else {}), {}
         self._pass_context = pass_context
 
-    def step_of(self, worker: WorkerState, about: object) -> WorkerStep | None:
+    def step_of(self, worker: WorkerState, about: object, now: float) -> WorkerStep | None:
         """Its step, if worker and facts about it are those of the last pass."""
         entry = self._before.get(worker.worker.id)
         if entry is None or entry[0].worker is not worker or entry[1] != about:
             return None
-        self._now[worker.worker.id] = entry
-        return entry[0]
+        step = _still_idle(entry[0], now) if worker.empty else entry[0]
+        if step is not None:
+            self._now[worker.worker.id] = step, about
+        return step
 
     def keep(self, step: WorkerStep, about: object) -> None:
-        if step.action is None and not step.worker.empty:
+        idle = not step.worker.worker.group_id and step.verdict.reason.code is Code.IDLE_NOT_LONG_ENOUGH
+        if step.action is None and (idle or not step.worker.empty):
             self._now[step.worker.worker.id] = step, about
 
+    def all_of(self, observed: ObservedWorkers, context: ServiceContext, now: float) -> list[WorkerStep] | None:
+        """All steps, if each stays and nothing but the time has changed since the last call; else None."""
+        if self._all is None or self._all[0] is not observed or self._all[1] != context:
+            return None
+        steps = [*self._all[2]]
+        for at in self._all[3]:
+            step = _still_idle(steps[at], now)
+            if step is None:
+                return None
+            steps[at] = step
+        return steps
 
-_BUSY = _BusyWorkers()
+    def keep_all(self, observed: ObservedWorkers, context: ServiceContext, steps: Sequence[WorkerStep]) -> None:
+        """`context`: without its time."""
+        self._all = None
+        if len(self._now) == len(steps) and not context.suspects:
+            idle = tuple([at for at, step in enumerate(steps) if step.worker.empty])
+            self._all = observed, context, tuple(steps), idle
+
+
+def _still_idle(step: WorkerStep, now: float) -> WorkerStep | None:
+    """The step of a worker that still is not idle long enough; None: it may be, or has no such step."""
+    last, reason = step.verdict, still_idle(step.worker, now)
+    if reason is None:
+        return None
+    verdict = WorkerVerdict(last.name, last.id, last.verdict, reason)
+    return WorkerStep(step.worker, verdict, step.note, None, step.rule, step.row)
+
+
+_STAYING = _StayingWorkers()
 
 
 def scale_down(observed: ObservedWorkers, context: ServiceContext) -> list[WorkerStep]:
     """One step for every worker in service."""
+    timeless, now = replace(context, pass_context=replace(context.pass_context, now=0.0)), context.pass_context.now
+    if (known := _STAYING.all_of(observed, timeless, now)) is not None:
+        return known
     steps: list[WorkerStep] = []
     disabled, stopped = dict.fromkeys(context.floors, 0), dict.fromkeys(context.floors, 0)
-    _BUSY.turn(replace(context.pass_context, now=0.0))
+    _STAYING.turn(timeless.pass_context)
     of_arrays = {name: context.about_array(array) for name, array in observed.arrays.items()}
     spoken_of = context.spoken_of
     for worker in _in_removal_order(observed, context.pass_context.stop_requests):
         array, machine = worker.array, worker.worker
         if array is None:
             continue
-        so_far, step = (disabled[array.name], stopped[array.name]), None
-        about: tuple[object, ...] = ()
-        if not worker.empty:
-            alone = machine.group_id or machine.id in spoken_of or worker.name in spoken_of
-            about = so_far, of_arrays[array.name], context.about(worker) if alone else ()
-            step = _BUSY.step_of(worker, about)
+        so_far = disabled[array.name], stopped[array.name]
+        alone = machine.group_id or machine.id in spoken_of or worker.name in spoken_of
+        about = so_far, of_arrays[array.name], context.about(worker) if alone else ()
+        step = _STAYING.step_of(worker, about, now)
         if step is None:
             step = judge(context.serving_worker(worker, array, disabled=so_far[0], stopped=so_far[1]))
-            _BUSY.keep(step, about)
+            _STAYING.keep(step, about)
         if step.action is not None:
             disabled[array.name] += step.note.disabling is Disabling.IDLE
             stopped[array.name] += step.note.disabling is Disabling.AUTO_STOP
         steps.append(with_suspect(step, context.suspects[machine.id]) if machine.id in context.suspects else step)
+    _STAYING.keep_all(observed, timeless, steps)
     return steps
 
 

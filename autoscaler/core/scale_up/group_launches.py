@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from autoscaler.core.actions import Launch, LaunchSet
 from autoscaler.core.capacity.group_targets import GroupTarget, group_targets, groups_to_give_up
 from autoscaler.core.capacity.placement_groups import Group, GroupKind, groups_of, kind_of, of_kind
-from autoscaler.core.demand.categories import assignment_of
+from autoscaler.core.categories import assignment_of
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import Fleet
 from autoscaler.core.model.reasons import Code, Reason, because

@@ -69,11 +69,12 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
         floors=floors_of(observed, policy, pass_context, swaps.leaving),
         queue_not_empty=queue_not_empty,
         under_way=Counter(
-            worker.array.name
-            for worker in observed.workers
-            if worker.array is not None
-            if (worker.draining and not worker.note.seen_disabled)
-            or (worker.note.tried_at is not None and pass_context.recent(worker.note.tried_at))
+            [
+                worker.array.name
+                for worker in observed.tried
+                if worker.array is not None
+                if (worker.draining and not worker.note.seen_disabled) or pass_context.recent(worker.note.tried_at)
+            ]
         ),
         swapped_out=swaps.leaving,
         suspects=facts.suspects,

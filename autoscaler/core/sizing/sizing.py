@@ -11,9 +11,9 @@ from itertools import chain
 
 from autoscaler.core.actions import Launch, LaunchSet, Offer
 from autoscaler.core.capacity.offers import LaunchOffer, offers_for
+from autoscaler.core.categories import assignment_of
 from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.cost.spending import Budget, Whose
-from autoscaler.core.demand.categories import assignment_of
 from autoscaler.core.demand.constraint_demand import unmet_by
 from autoscaler.core.demand.run_times import run_times
 from autoscaler.core.estimates.estimates import NO_ESTIMATES, Estimates, RunTime

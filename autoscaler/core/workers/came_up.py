@@ -13,17 +13,18 @@ from autoscaler.core.model.changed import changed
 from autoscaler.core.model.fleet import ANY, BucketKey, FailureKind
 from autoscaler.core.model.memory import CameUp, Memory
 from autoscaler.core.policy import Policy
+from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.worker_state import WorkerState
 
 CAPACITY = frozenset({FailureKind.CAPACITY, FailureKind.QUOTA})
 """Kinds of failure that are about what the cloud has left, not about the machine."""
 
 
-def successes_of(machines: Iterable[WorkerState], memory: Memory, policy: Policy, now: float) -> tuple[CameUp, ...]:
+def successes_of(observed: ObservedWorkers, memory: Memory, policy: Policy, now: float) -> tuple[CameUp, ...]:
     """The newest success of each bucket within the time for which failures count, this observation included."""
     since = now - max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
     newest: dict[BucketKey, CameUp] = {}
-    for each in (*memory.came_up, *_heard(machines, since)):
+    for each in (*memory.came_up, *_heard(observed.workers if observed.last_joined > since else (), since)):
         if each.at > since:
             other = newest.get(each.bucket)
             newest[each.bucket] = each if other is None else _newest(other, each)

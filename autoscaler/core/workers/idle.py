@@ -40,10 +40,12 @@ def could_leave(worker: WorkerState, pass_context: PassContext) -> bool:
     """Whether it could leave because of its idle time, its own request or its cloud's advice."""
     if not worker.in_service or worker.array is None:
         return False
-    idle = idle_for(worker, pass_context.now)
-    requested = pass_context.winding_down is not None or worker.worker.id in pass_context.stop_requests
+    since, coarse = worker.conditions.get(Condition.IDLE), worker.array.billing_step >= COARSE
+    idle = None if since is None else pass_context.now - since
+    requested = pass_context.overrides.stop == "drain" or worker.worker.id in pass_context.stop_requests
     long_enough = idle is not None and (
-        requested or (idle >= worker.array.idle_timeout and paid_until(worker, pass_context.now) is None)
+        requested
+        or (idle >= worker.array.idle_timeout and not (coarse and paid_until(worker, pass_context.now) is not None))
     )
     return long_enough or worker.advised
 

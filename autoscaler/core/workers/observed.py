@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.workers.idle import removal_order
-from autoscaler.core.workers.phases import Procedure
+from autoscaler.core.workers.phases import Condition, Procedure
 from autoscaler.core.workers.worker_state import WorkerState
 
 
@@ -42,6 +44,11 @@ class ObservedWorkers:
         return frozenset([worker.name for worker in self.workers])
 
     @cached_property
+    def groups(self) -> Mapping[str, str]:
+        """By name of each worker, its group; '' if it is in none."""
+        return {worker.name: worker.worker.group_id or "" for worker in self.workers if worker.name}
+
+    @cached_property
     def coming(self) -> tuple[WorkerState, ...]:
         return tuple([worker for worker in self.workers if worker.coming])
 
@@ -58,6 +65,66 @@ class ObservedWorkers:
     def in_error(self) -> tuple[WorkerState, ...]:
         """Those on whose hosts a job start failed."""
         return tuple([worker for worker in self.workers if worker.host is not None and worker.host.in_error])
+
+    @cached_property
+    def leaving(self) -> tuple[WorkerState, ...]:
+        """Those on their way out."""
+        return tuple([worker for worker in self.workers if worker.procedure is Procedure.LEAVING])
+
+    @cached_property
+    def set_aside(self) -> tuple[WorkerState, ...]:
+        """Those that are only reported."""
+        return tuple([worker for worker in self.workers if worker.procedure is Procedure.SET_ASIDE])
+
+    @cached_property
+    def serving_in(self) -> Mapping[str, int]:
+        """By name of the node array, how many of its workers are in service."""
+        return Counter([worker.array.name for worker in self.in_service if worker.array is not None])
+
+    @cached_property
+    def last_joined(self) -> float:
+        """When the last of them joined; -inf: none did."""
+        return max([w.note.joined_at for w in self.workers if w.note.joined_at is not None], default=-inf)
+
+    @cached_property
+    def gone(self) -> tuple[WorkerState, ...]:
+        """Those whose machines are gone for good, or whose notes say so."""
+        return tuple([worker for worker in self.workers if worker.gone or worker.note.gone])
+
+    @cached_property
+    def failed(self) -> tuple[WorkerState, ...]:
+        """Those whose launch failed late."""
+        return tuple([worker for worker in self.workers if worker.note.failed])
+
+    @cached_property
+    def silent(self) -> tuple[WorkerState, ...]:
+        """Those that do not report, listed or not."""
+        return tuple([worker for worker in self.known if worker.note.silent_s is not None])
+
+    @cached_property
+    def watched(self) -> tuple[WorkerState, ...]:
+        """Those that do not report or have an interruption notice, listed or not."""
+        return tuple([w for w in self.known if w.note.silent_s is not None or w.notice is not None])
+
+    @cached_property
+    def noticed(self) -> tuple[WorkerState, ...]:
+        """Those with a condition that outweighs their phase, listed or not."""
+        return tuple([worker for worker in self.known if worker.decisive is not None])
+
+    @cached_property
+    def departing(self) -> tuple[WorkerState, ...]:
+        """Those that leave, as far as it depends on no decision of this pass."""
+        return tuple([w for w in self.workers if w.draining or w.going or w.decisive is Condition.INTERRUPTED])
+
+    @cached_property
+    def uncertain(self) -> tuple[WorkerState, ...]:
+        """Those with jobs that are left alone although perhaps no process of theirs lives any more."""
+        return tuple([worker for worker in self.workers if worker.note.uncertain_jobs])
+
+    @cached_property
+    def tried(self) -> tuple[WorkerState, ...]:
+        """Those that we tried to disable, and whose hosts are not seen disabled."""
+        return tuple([worker for worker in self.workers if worker.draining or worker.note.tried_at is not None])
 
     @cached_property
     def draining(self) -> tuple[WorkerState, ...]:

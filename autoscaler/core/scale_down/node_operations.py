@@ -46,6 +46,8 @@ def carry_out(
     pass_context: PassContext,
 ) -> NodeOperations:
     """These steps with the operations that callers requested. `closed_since`: as the last pass left it."""
+    if not operations:
+        return NodeOperations(steps, {}, {}, None)
     by_worker = {step.worker.worker.id: step for step in steps}
     changed: dict[str, WorkerStep] = {}
     since: dict[int, float] = {}
