@@ -112,13 +112,13 @@ def _groups(offered: frozenset[str], active: list[Node]) -> list[PlacementGroup]
 
 
 def _most(view: View, array: SeenArray) -> int:
-    root = view.array(array.extends or array.name) or array
+    root = view.array(array.extends or "") or array
     return _least(root.max_workers, array.max_own_workers, array.total_workers)
 
 
 def _array_cores(view: View, array: SeenArray) -> int:
     """The core limit of an array; without one, the cores of its most workers of its largest type."""
-    root = view.array(array.extends or array.name) or array
+    root = view.array(array.extends or "") or array
     largest = max((kind.vcpus for kind in array.types.values()), default=1)
     return _least(_most(view, array) * largest, root.max_cores, array.max_own_cores, array.total_cores)
 

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from threading import Event, Semaphore
 from typing import Any
@@ -26,7 +27,7 @@ import pytest
 
 from autoscaler import answer_client
 from autoscaler.answer_client import ServiceAddress, ask
-from autoscaler.api import deadlines, dependencies, local_users
+from autoscaler.api import answers, deadlines, dependencies, local_users
 from autoscaler.api.answers import BURST, KEPT, OF_STORE, Answers, Asker, Line, Turns
 from autoscaler.api.app import make_app
 from autoscaler.api.dependencies import Api
@@ -38,13 +39,14 @@ from autoscaler.api.request_service import RequestService
 from autoscaler.core.actions import Launch
 from autoscaler.core.cost.shares import Payer
 from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
 from autoscaler.engine.record import read_record
 from autoscaler.errors import GridEngineNotObservable, NotFound
 from autoscaler.report import cost
 from autoscaler.report.observed_plan import ObservedPlan
-from autoscaler.store.accounting_index import AccountingIndex
+from autoscaler.store.accounting_index import AccountingIndex, Found
 from autoscaler.store.store import Store
 from autoscaler.store.usages import Run, RunKey
 from tests.cases.whole import whole
@@ -299,6 +301,33 @@ def test_no_launch_for_others_is_shown_of_a_job_that_did_not_count() -> None:
         made.store.journal.begin([launch], pass_number=7, at=now, new_id=lambda: "order-1")
         shown = [made.ask("explain", subject=str(job))["document"]["launched"] for job in (501, 502)]
     assert [len(each) for each in shown] == [1, 0]
+
+
+def test_an_answer_of_the_store_alone_states_when_that_was_written_last() -> None:
+    with answering_service(stored=True) as left:
+        left.store.memory.save(Memory(), 1_700_000_000.0)
+        answer = left.ask("status")
+    written = datetime.fromisoformat(answer["as_of"]).timestamp()
+    assert (answer["stored"], written, answer["age_s"] > 0) == (True, 1_700_000_000.0, True)
+
+
+def test_nobody_waits_until_the_whole_accounting_is_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, over = Event(), Event()
+
+    def slow(index: AccountingIndex, most: int) -> int:
+        begun.set()
+        return int(not over.wait(60))
+
+    monkeypatch.setattr(answers, "PAUSE", 0.0)
+    monkeypatch.setattr(AccountingIndex, "find", lambda *given: Found((), 5_000_000))
+    monkeypatch.setattr(AccountingIndex, "advance", slow)
+    with answering_service() as made:
+        made.loop.observe(whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores"))
+        for _ in range(2):
+            with pytest.raises(NotFound, match="not indexed yet"):
+                made.ask("explain", subject="1")
+        assert begun.wait(60)
+        over.set()
 
 
 def test_history_and_status_are_answered_before_the_first_pass_and_jobs_are_not() -> None:

@@ -184,6 +184,19 @@ def test_an_encrypted_key_is_refused_at_start_without_a_prompt(tmp_path: Path) -
         Server(FastAPI(), address("127.0.0.1:0", certificate, key))
 
 
+@pytest.mark.parametrize(
+    ("host", "encrypted", "warned"), (("0.0.0.0", False, True), ("0.0.0.0", True, False), ("127.0.0.1", False, False))
+)
+def test_a_listener_that_sends_passwords_in_the_clear_beyond_this_machine_is_warned_of(
+    host: str, encrypted: bool, warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate, key = (tmp_path / "cert.pem", tmp_path / "key.pem") if encrypted else (None, None)
+    if certificate is not None and key is not None:
+        make_certificate(certificate, key)
+    Server(FastAPI(), address(f"{host}:0", certificate, key, plain=True)).close()
+    assert (f"HTTP at {host} is not encrypted" in caplog.text) is warned
+
+
 class Greeter:
     """Does one handshake with each client."""
 

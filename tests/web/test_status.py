@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -118,6 +119,13 @@ def test_a_bucket_keeps_its_id(api: Served) -> None:
 def test_placement_groups_are_those_of_the_existing_nodes(api: Served) -> None:
     api.client.create(2, placementGroupId="pg0", definition={"machineType": SMALL.name})
     assert bucket(api)["placementGroups"] == [{"name": "pg0", "activeCount": 2, "activeCoreCount": 4}]
+
+
+def test_a_node_names_the_placement_group_that_the_provider_made_for_it(api: Served) -> None:
+    near, alone = worker("i-1"), worker("i-2")
+    api.observe(replace(near, worker=replace(near.worker, placement_group="rack 7")), alone)
+    groups = {node["InstanceId"]: node.get("PlacementGroupId") for node in api.client.nodes()}
+    assert groups == {"i-1": "rack-7", "i-2": None}
 
 
 def test_a_placement_group_of_the_provider_is_listed_before_it_has_a_node(api: Served) -> None:
