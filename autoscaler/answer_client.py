@@ -235,7 +235,7 @@ def _read(place: ServiceAddress, received: bytes) -> ServiceReply:
     head, end, body = received.partition(b"\r\n\r\n")
     first, *lines = head[:_MOST_HEAD].decode("latin-1").split("\r\n")
     words = first.split(" ", 2)
-    if not end or len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
+    if not end or len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdecimal():
         raise Unanswered(f"{place.name} ended before it had answered")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if headers.get("content-length", str(len(body))) != str(len(body)):

@@ -205,7 +205,7 @@ def own_tree(directory: Path, *, names: Mapping[int, str]) -> Iterator[Tree]:
     tree.hosts_file.write_text("127.0.0.1 localhost\n" + "".join(rows))
     with start(_first_process(directory / "first", "held"), held=True) as running:
         answer = next(running.lines, "it printed nothing")
-        if not answer.isdigit():
+        if not answer.isdecimal():
             raise NamespaceError(f"the namespace tree did not start: {[answer, *running.lines][-1]}")
         _set_up_tree(tree, names.get(1, default_name(1)))
         yield tree

@@ -91,6 +91,15 @@ def test_an_anonymous_record_has_no_old_name_and_one_new_name_for_each(tmp_path:
     assert read_record(tmp_path / "case").fleet.workers[0].name == "host-2"
 
 
+def test_a_list_and_a_host_that_only_a_file_is_named_after_are_renamed(tmp_path: Path) -> None:
+    more = {"su_lenders": "name lenders\ntype ACL\n", "se_vault.corp.example.com": "hostname vault.corp.example.com\n"}
+    before = record(tmp_path / "record", **more)
+
+    write_anonymous(before, tmp_path / "case")
+
+    assert [name for name in ("lenders", "vault") if name in texts(tmp_path / "case")] == []
+
+
 @pytest.mark.parametrize("name", ("jobs", "mixed", "states", "empty"))
 def test_recorded_cells_decide_the_same_under_other_names(name: str, tmp_path: Path) -> None:
     write_anonymous(RECORDED / name, tmp_path / "case")

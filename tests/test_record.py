@@ -277,6 +277,14 @@ def test_qstat_alone_is_a_record(tmp_path: Path) -> None:
     )
 
 
+def test_a_record_with_bytes_that_are_no_utf_8_can_be_read(tmp_path: Path) -> None:
+    folder = by_hand(tmp_path)
+    (folder / "qconf").mkdir()
+    (folder / "qconf" / "sel.txt").write_bytes(b"w1\n")
+    (folder / "qconf" / "scal_leave.txt").write_bytes(b"calendar_name cong\xe9\nyear NONE\nweek NONE\n")
+    assert read_record(folder).cluster.execution_hosts == {"w1"}
+
+
 def test_without_now_the_newest_time_in_qstat_is_used(tmp_path: Path) -> None:
     assert read_record(by_hand(tmp_path)).now == datetime(2026, 11, 21, 9, 4, tzinfo=UTC).timestamp()
 

@@ -94,7 +94,7 @@ class Invocation:
     def port(self, service: str) -> int:
         """The port of `sge_qmaster` or `sge_execd`, found as Grid Engine finds it: environment, then services."""
         given = self.environ.get(f"{service.upper()}_PORT", "")
-        if given.isdigit():
+        if given.isdecimal():
             return int(given)
         try:
             return socket.getservbyname(service, "tcp")

@@ -64,6 +64,6 @@ def passed_socket(environ: Mapping[str, str], at: tuple[object, ...]) -> int | N
 def _watchdog(environ: Mapping[str, str]) -> float | None:
     period, meant = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
     # Children inherit both variables: WATCHDOG_PID names the process that they are for.
-    if not period.isdigit() or (meant and meant != str(os.getpid())):
+    if not period.isdecimal() or (meant and meant != str(os.getpid())):
         return None
     return int(period) / 2_000_000

@@ -31,7 +31,7 @@ def this_machine(environ: Mapping[str, str], cgroup: Path = _CGROUP) -> Machine:
     """
     usable = len(os.sched_getaffinity(0)) or psutil.cpu_count(logical=True) or 1
     given = environ.get("CLOUD_PIPELINE_NODE_CORES", "")
-    cores = int(given) if given.isdigit() and int(given) > 0 else min(usable, _cpu_limit(cgroup) or usable)
+    cores = int(given) if given.isdecimal() and int(given) > 0 else min(usable, _cpu_limit(cgroup) or usable)
     try:
         installed = psutil.virtual_memory().total
     except OSError as error:
@@ -48,7 +48,7 @@ def _cpu_limit(cgroup: Path) -> int | None:
     ):
         quota, period = v1_quota[0], v1_period[0]
     if (
-        quota is None or period is None or not quota.isdigit() or not period.isdigit()
+        quota is None or period is None or not quota.isdecimal() or not period.isdecimal()
     ):  # "max", or -1 under v1: no limit
         return None
     return max(1, math.floor(int(quota) / int(period)))
@@ -56,7 +56,7 @@ def _cpu_limit(cgroup: Path) -> int | None:
 
 def _memory_limit(cgroup: Path) -> int | None:
     for file in (cgroup / "memory.max", cgroup / "memory/memory.limit_in_bytes"):
-        if (words := _words(file)) and words[0].isdigit():
+        if (words := _words(file)) and words[0].isdecimal():
             return int(words[0])
     return None
 

@@ -100,6 +100,6 @@ class AwsSettings(ExtensionSettings):
         own: dict[str, object] = {}
         if (image := given.get(ARRAY_IMAGE, "")).startswith(IMAGE):
             own["image"] = image
-        if (disk := given.get(ARRAY_DISK, "")).isdigit():
+        if (disk := given.get(ARRAY_DISK, "")).isdecimal():
             own["disk"] = int(disk)
         return self.model_copy(update=own)

@@ -103,7 +103,7 @@ def _size(sku: Mapping[str, Any], location: str) -> Size | None:
     # Of a constrained size (`Standard_E4-2s_v5`) `vCPUs` counts those that are switched off, too.
     vcpus, memory = can.get("vCPUsAvailable") or can.get("vCPUs") or "", can.get("MemoryGB", "")
     arch = ARCHITECTURES.get(can.get("CpuArchitectureType", "x64"))
-    if not vcpus.isdigit() or not memory or arch is None:
+    if not vcpus.isdecimal() or not memory or arch is None:
         return None
     zones = {
         str(zone)
@@ -119,7 +119,7 @@ def _size(sku: Mapping[str, Any], location: str) -> Size | None:
             family=family_of(name, "azure"),
             vcpus=int(vcpus),
             memory=int(float(memory) * GIB),
-            gpus=int(can["GPUs"]) if can.get("GPUs", "").isdigit() else 0,
+            gpus=int(can["GPUs"]) if can.get("GPUs", "").isdecimal() else 0,
             arch=arch,
         ),
         quota_family=str(sku.get("family") or ""),

@@ -146,7 +146,7 @@ def _innermost(found: Any) -> Iterator[Any]:
 def _retry_after(error: HttpResponseError) -> float | None:
     headers: Mapping[str, str] = getattr(error.response, "headers", {})
     given = headers.get("Retry-After", "")
-    return float(given) if given.isdigit() else None
+    return float(given) if given.isdecimal() else None
 
 
 def _brief(text: str) -> str:

@@ -44,7 +44,7 @@ def status(view: Mapping[str, Any] | None) -> Status:
     """The relevant part of an instance view."""
     power = failed = message = ""
     for each in (view or {}).get("statuses") or ():
-        code = str(each.get("code") or "")
+        code = str(each.get("code"))
         if code.startswith(_POWER):
             power = code.removeprefix(_POWER)
         elif code.startswith(_PROVISIONING):

@@ -126,7 +126,7 @@ class Listing:
         return ours
 
     def _read(self, run_id: str, deadline: Deadline | None) -> Run | None:
-        if not run_id.isdigit():
+        if not run_id.isdecimal():
             return None
         try:
             record = self._api.get(run_path(run_id), deadline=deadline)

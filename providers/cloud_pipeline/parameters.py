@@ -142,7 +142,7 @@ def _packed(boot_script: str) -> str:
 def _disk(own: str | None, settings: CloudPipelineSettings) -> int:
     if own is None:
         return settings.disk
-    if not own.isdigit() or int(own) == 0:
+    if not own.isdecimal() or int(own) == 0:
         raise Refused(f"CP_CAP_AUTOSCALE_INSTANCE_DISK = {own!r} is not a size in GB")
     return int(own)
 

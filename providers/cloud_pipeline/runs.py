@@ -80,7 +80,7 @@ class Run:
     def index(self) -> int:
         """-1: unknown."""
         text = self.mark(INDEX) or ""
-        return int(text) if text.isdigit() else -1
+        return int(text) if text.isdecimal() else -1
 
 
 def run_from(record: Mapping[str, Any]) -> Run:

@@ -74,7 +74,7 @@ def freeze(machine: Machine, tree: Tree, *, thaw: bool = False) -> None:
     if first is None:
         return
     own = Path(f"/proc/{first}/ns/pid").readlink()
-    for pid in (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
+    for pid in (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()):
         with contextlib.suppress(OSError):  # it ended while we looked
             if pid != first and Path(f"/proc/{pid}/ns/pid").readlink() == own:
                 os.kill(pid, signal.SIGCONT if thaw else signal.SIGSTOP)

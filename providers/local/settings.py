@@ -34,5 +34,5 @@ class LocalSettings(ExtensionSettings):
 
     def boot_fails(self, instance_type: str, number: int) -> bool:
         """Whether the `number`-th machine, of this type, is to fail at boot."""
-        every = [int(word) for word in self.failing_boots if word.isdigit() and int(word)]
+        every = [int(word) for word in self.failing_boots if word.isdecimal() and int(word)]
         return instance_type in self.failing_boots or any(number % n == 0 for n in every)

@@ -29,6 +29,7 @@ from autoscaler.providers.interface import (
     Unreachable,
 )
 from autoscaler.providers.registry import platform_defaults
+from autoscaler.providers.rest import Deadline
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
 
 CELL = "cell"
@@ -529,3 +530,9 @@ def test_an_existing_tag_is_not_written_again(platform: CloudPipelinePlane, prov
     for _ in range(2):
         provider.mark({"sge-autoscaler-cell": CELL})
     assert platform.process.state["calls"].count(f"POST run/{platform.environment['RUN_ID']}/tag") == 1
+
+
+def test_a_set_up_log_is_not_read_after_the_time_of_its_listing(provider: CloudPipelineProvider) -> None:
+    with pytest.raises(Unreachable):
+        provider.listing.set_up_log("1", Deadline(0.0))
+    assert provider.listing.set_up_log("1", Deadline(30.0)) == []

@@ -111,6 +111,12 @@ def test_a_further_node_array_has_its_own_queue_host_group_image_and_disk() -> N
     assert (*queue, body["dockerImage"], body["hddSize"]) == ("gpu.q", "@gpus", "registry/group/gpu:1", 300)
 
 
+@pytest.mark.parametrize("disk", ("0", "-1", "1.5", "100G", "\u00b2"))
+def test_a_disk_of_a_node_array_that_is_no_size_is_refused_by_name(disk: str) -> None:
+    with pytest.raises(Refused, match=r"CP_CAP_AUTOSCALE_INSTANCE_DISK = .* is not a size in GB"):
+        launch_body(order(given={"CP_CAP_AUTOSCALE_INSTANCE_DISK": disk}), 0, settings(), {})
+
+
 def test_cell_and_order_of_a_run_are_in_the_creating_call() -> None:
     body = launch_body(order(), 1, settings(), {})
     marks = {name: value for name, value in parameters_of(body).items() if name.startswith("SGE_AUTOSCALER_")}

@@ -213,6 +213,7 @@ def test_a_refusal_of_the_second_bucket_keeps_the_nodes_of_the_first(cloud: Cycl
     lost = replace(first, key=replace(first.key, zone="9"))
     launched = provider.launch(order(provider, count=2, buckets=(first, lost)))
     assert len(launched.ids) == 1
+    assert "added 1 Standard_D2s_v5: Only 1 of Standard_D2s_v5 are available" in str(launched.shortfalls[0][1])
     assert [type(error) for _, error in launched.shortfalls] == [OutOfCapacity, Refused]
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from autoscaler.core.model.fleet import Ending, Interruption, MachineState, Worker
+from autoscaler.core.model.fleet import Ending, FailureKind, Interruption, MachineState, Worker
 from autoscaler.namespaces import NamespaceError
 from autoscaler.providers.catalog import load_catalog
 from autoscaler.providers.contract import CELL, OTHER_CELL, ControlPlane, Fault, LostAnswer, ProviderContract
@@ -307,6 +307,13 @@ def test_a_machine_dies_after_the_set_time(local_plane: LocalPlane) -> None:
     local_plane.clock.now += 1
 
     assert (before, state(provider), local_plane.billable()) == (MachineState.RUNNING, MachineState.TERMINATED, [])
+    assert only(provider).failure is FailureKind.BOOT
+
+
+def test_the_folders_of_the_records_are_made(tmp_path: Path) -> None:
+    folder = tmp_path / "not" / "there"
+    with Records(folder).lock():
+        assert folder.is_dir()
 
 
 def test_a_lagging_listing_shows_an_end_late(local_plane: LocalPlane) -> None:

@@ -45,6 +45,7 @@ class Script:
 
     def __init__(self, *answers: Reply | Callable[[http.server.BaseHTTPRequestHandler], None]) -> None:
         self.answers, self.calls = list(answers), list[tuple[str, str, bytes]]()
+        self.accepted = list[str | None]()
         script = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -54,6 +55,7 @@ class Script:
             def do_GET(self) -> None:
                 sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 script.calls.append((self.command, self.path, sent))
+                script.accepted.append(self.headers["Accept"])
                 answer = script.answers.pop(0) if len(script.answers) > 1 else script.answers[0]
                 if callable(answer):
                     answer(self)
@@ -156,6 +158,7 @@ def test_a_request_is_sent_with_its_path_parameters_and_body(serve: Serve) -> No
     script = serve(ok())
     rest(script.url).ask("POST", f"runs/{segment('a/b c')}", params={"nodes": "true"}, body={"count": 1})
     assert script.calls == [("POST", "/runs/a%2Fb%20c?nodes=true", b'{"count": 1}')]
+    assert script.accepted == ["application/json"]
 
 
 def test_an_answer_is_decoded_whatever_its_content_type(serve: Serve) -> None:

@@ -203,6 +203,13 @@ class TestTightlyCoupled:
         assert grouped == {"execute"}
 
 
+def test_an_order_for_zones_without_a_subnet_names_them_in_order(connect: Connect) -> None:
+    (bucket, *_) = buckets(connect("a"))
+    lost = [replace(bucket, key=replace(bucket.key, zone=f"eu-west-1{letter}")) for letter in "zuwxyv"]
+    with pytest.raises(Refused, match="no subnet in " + ", ".join(f"eu-west-1{letter}" for letter in "uvwxyz")):
+        connect("a").launch(order(lost))
+
+
 def test_a_full_quota_is_reported_with_its_limit_and_the_request(region: Region, connect: Connect) -> None:
     provider = connect()
     region.control("stock", vcpus=4)
