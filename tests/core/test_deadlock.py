@@ -119,6 +119,11 @@ def test_the_reason_of_a_deletion_has_the_conflict_the_remedy_and_the_proof() ->
     ]
 
 
+@pytest.mark.parametrize(("kill", "code"), ((True, Code.UNSATISFIABLE_DELETED), (False, Code.UNSATISFIABLE_HELD)))
+def test_a_jobs_reason_says_that_it_is_deleted_or_held(kill: bool, code: Code) -> None:
+    assert codes(category_of(to_the_end(a_history(UNSATISFIABLE, kill=kill))).reason)[-1] is code
+
+
 def test_an_unsatisfiable_job_is_held_if_configured() -> None:
     made = to_the_end(a_history(UNSATISFIABLE, kill=False))
     assert [(type(action), action.jobs) for action in made.actions if isinstance(action, Kill | Hold)] == [

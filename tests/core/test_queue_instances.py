@@ -54,6 +54,14 @@ def of_big(snapshot: Snapshot, *hosts: str, group: str = "@x") -> Snapshot:
     return replace(snapshot, cluster=replace(snapshot.cluster, host_groups=groups))
 
 
+@pytest.mark.parametrize(
+    ("on_h1", "fitting"), (({}, 1), ({"h1": {"colour": "red"}}, 1), ({"h1": {"colour": "blue"}}, 0))
+)
+def test_a_queues_fixed_value_for_a_host_holds_there(on_h1: dict[str, dict[str, str]], fitting: int) -> None:
+    queue = main(complex_values={"colour": "red"}, complex_values_by_host=on_h1)
+    assert plan(seen(a_job(hard={"colour": "red"}), a_host("h1"), queue=queue)).fitting == fitting
+
+
 # -- consumables of the queue ---------------------------------------------------------------------------------------
 
 

@@ -250,9 +250,10 @@ def test_only_joined_or_coming_workers_that_rules_allow_are_supply(thing: Thing,
 
 
 def test_a_persistent_host_is_judged_by_its_reported_values() -> None:
-    rules = {"constraints": [{"node.vcpu_count": 4, "h_vmem": "size::4g"}]}
-    host = a_host("h1", load={"num_proc": "4"}, consumables={"h_vmem": "6G"})
-    assert reason_code(planned(rules, a_job(), host)) == Code.FITS
+    rules = {"constraints": [{"node.vcpu_count": 4, "node.memory": "size::8g", "h_vmem": "size::4g"}]}
+    host = a_host("h1", load={"num_proc": "4", "mem_total": "8G"}, consumables={"h_vmem": "6G"})
+    smaller = replace(host, load={"num_proc": "4", "mem_total": "7.9G"})
+    assert [reason_code(planned(rules, a_job(), one)) for one in (host, smaller)] == [Code.FITS, Code.RULES_FORBID]
 
 
 def test_running_jobs_reduce_the_resources_that_grid_engine_counts() -> None:

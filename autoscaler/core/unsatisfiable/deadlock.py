@@ -130,7 +130,6 @@ class _Ledger:
         self._kept: dict[int, UnsatisfiableNote] = {}
         self._reasons: dict[int, Reason] = {}
         self._actions: list[AskGridEngine | JobAction] = []
-        self._acted: set[int] = set()
         self._touched = Counter[str]()
         self._asked: set[str] = set()
         self._answered: set[str] = set()
@@ -283,7 +282,6 @@ class _Ledger:
             if (full := self._context.no_more or share.full(first=first)) is not None:
                 self._reasons[job] = reason.then(full)
                 continue
-            self._acted.add(job)
             share.acts(first=first)
             self._touched.update([share.owner] * first)
             mark = replace(mark, annotated=entry.case.reason)
