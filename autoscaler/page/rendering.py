@@ -118,6 +118,7 @@ def _environment() -> jinja2.Environment:
         "number": number,
         "plain": plain,
         "money": _money,
+        "hourly": _hourly,
         "hours": _hours,
         "link_to": _link_to,
     }
@@ -158,6 +159,11 @@ def _money(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.2f}" if value == 0 or abs(value) >= 0.1 else f"{value:.4f}"
+
+
+def _hourly(value: float | None) -> str:
+    """A price an hour: three decimals, as commands show it."""
+    return "–" if value is None else f"{value:,.3f}"
 
 
 def _hours(value: float) -> str:

@@ -158,6 +158,18 @@ def test_that_a_session_has_ended_stays_said(busy: Site, browser: BrowserContext
     expect(page.locator("#lost")).to_contain_text("Your session has ended")
 
 
+def test_an_open_page_says_that_the_autoscaler_makes_no_passes(busy: Site, browser: BrowserContext) -> None:
+    busy.answers.polling_delay = lambda: 30.0
+    page = browser.pages[0]
+    log_in(page, busy.url, path="workers")
+    busy.now[0] += 3600.0
+    expect(page.locator("#lost")).to_contain_text(
+        "The autoscaler makes no passes: no pass has ended since", timeout=20_000
+    )
+    busy.observe(a_snapshot(a_worker("w1"), now=busy.now[0]))
+    expect(page.locator("#lost")).to_be_hidden(timeout=20_000)
+
+
 def test_without_scripts_all_is_there_as_tables(busy: Site) -> None:
     with a_browser(scripts=False) as browser:
         page = browser.pages[0]
@@ -201,6 +213,24 @@ def test_no_view_is_wider_than_the_window(busy: Site, size: tuple[int, int]) -> 
             page.goto(f"{busy.url}/page/{path}")
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= size[0], path
+
+
+def test_on_a_phone_a_lane_is_as_wide_as_its_card(busy: Site) -> None:
+    with a_browser(size=PHONE) as browser:
+        page = browser.pages[0]
+        log_in(page, busy.url, path="lanes")
+        lane = page.locator(".lane").first.bounding_box()
+        assert lane is not None
+        assert lane["width"] > 0.8 * PHONE[0]
+
+
+def test_without_scripts_the_overview_says_where_its_chart_is(busy: Site) -> None:
+    said = "The chart needs scripts; the numbers say the same."
+    for scripts in (False, True):
+        with a_browser(scripts=scripts) as browser:
+            page = browser.pages[0]
+            log_in(page, busy.url, path="./")
+            assert (said in page.locator("main").inner_text()) is not scripts
 
 
 @pytest.mark.parametrize("scheme", ("light", "dark"))

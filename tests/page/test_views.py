@@ -459,6 +459,17 @@ def test_amounts_of_a_cost_table_have_as_many_decimals_and_add_up_as_shown(site:
     assert int(used) > 0 < int(idle)
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    (("", "0.288 USD an hour"), ("workers", "0.096 USD"), ("lanes?span=1h", "0.096 USD")),
+)
+def test_prices_an_hour_have_three_decimals_as_commands_show_them(site: Site, path: str, shown: str) -> None:
+    site.observe(a_snapshot(*(a_worker(f"w{n}", price_per_hour=0.096) for n in range(3))))
+    said = site.browser().text(path)
+    assert shown in said
+    assert "0.0960" not in said
+
+
 def test_a_cap_needs_a_person_after_the_time_that_notifications_wait(site: Site) -> None:
     waiting = a_snapshot(a_job(1, waited=400.0), a_worker("w1", used=2), limits=Limits(max_workers=1))
     site.page.limit_after = 600.0
