@@ -205,6 +205,14 @@ def test_where_the_number_of_workers_binds_a_small_mix_costs_about_the_least_of_
         assert best.price <= 1.03 * least
 
 
+def test_few_machines_that_are_filled_to_the_brim_are_found() -> None:
+    """It was 3.276: of 388 GB, three r5.4xlarge hold 384 exactly, and the last job needs a c5.large."""
+    problem = within([(Job(4, of_slot=10), 5), (Job(2, of_slot=10), 8), (Job(1, of_slot=4), 7)])
+    best = propose(problem)[0]
+    assert best.served == tuple(tasks for _, tasks in problem.unmet)
+    assert best.price == pytest.approx(least_price(problem, 4))
+
+
 def test_a_set_that_serves_all_is_bought_although_the_limit_has_cut_it() -> None:
     mix = next(mix for mix in mixes(100, 2) if mix.name == "m5, c5, r5")
     problem = mix.problem("cost")

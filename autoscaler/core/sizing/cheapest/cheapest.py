@@ -23,7 +23,7 @@ from autoscaler.core.placement.needs import Need, Want, need_of
 from autoscaler.core.sizing.cheapest.bought import machines_for
 from autoscaler.core.sizing.cheapest.fewer import with_reserve
 from autoscaler.core.sizing.cheapest.paid import paid_price
-from autoscaler.core.sizing.cheapest.within_limits import exchanged, prices_of_places, serves_all
+from autoscaler.core.sizing.cheapest.within_limits import SAME, exchanged, prices_of_places, serves_all
 from autoscaler.core.sizing.cpu_capacity import CpuCapacity, order
 from autoscaler.core.sizing.problem import Part, Problem, Proposal, most_of_offer, not_preferred
 
@@ -35,6 +35,8 @@ SIZES = 3
 """Sizes of machines, from the smallest that holds each task, to which sets are kept where run times are known."""
 HALVINGS = 8
 """Steps of the search for how much of the demand limits allow."""
+FEW = 8
+"""Up to so many machines are exchanged for others where no limit binds."""
 LESS = 8
 """With so many parts of it less each time, if placement does not find room for all of it."""
 
@@ -84,6 +86,7 @@ def _cheapest(problem: Problem) -> tuple[Proposal, ...]:
         if not problem.run_times:
             most = inf if _runner_up(problem, found[0], found) is None else found[0].price
             found = _ordered(problem, [*found, *_without_main_type(problem, found[0], most)])
+            found = _ordered(problem, [*found, *_exchanged(problem, found[0])])
         best = with_reserve(problem, found[0])
         best = replace(best, cap=None, wanted=best.count)  # what a limit has cut was not needed
     else:
@@ -151,6 +154,15 @@ def _without_main_type(problem: Problem, best: Proposal, most: float) -> Iterato
         found = problem.fill(parts)
         if serves_all(problem, found):
             yield found
+
+
+def _exchanged(problem: Problem, best: Proposal) -> Iterator[Proposal]:
+    """A set that costs less than this one of few machines, with some of them exchanged: the linear program easily
+    misses few machines that are filled to the brim.
+    """
+    found = exchanged(problem, best) if best.count <= FEW else best
+    if found.price < best.price - SAME:
+        yield found
 
 
 def _runner_up(problem: Problem, best: Proposal, others: Sequence[Proposal]) -> Proposal | None:
