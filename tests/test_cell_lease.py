@@ -140,6 +140,16 @@ def test_a_holder_that_returns_late_never_renews_the_lease_of_a_later_one(machin
     assert (acts(late), acts(later)) == (False, True)
 
 
+def test_a_lease_of_a_lower_number_that_stayed_does_not_keep_the_next_one_away(machines: Machines) -> None:
+    """A process that is killed while it takes the lease leaves the one before."""
+    machines.autoscaler(ANNA, minute=5).check()
+    machines.leases.kept[3] = replace(BEN, number=3, holder="c3")
+    other = machines.autoscaler(BEN)
+    before = acts(other)
+    machines.now += EXPIRES
+    assert (before, acts(other), sorted(machines.leases.kept)) == (False, True, [6])
+
+
 def test_a_deleted_lease_is_taken_again(machines: Machines) -> None:
     lease = machines.autoscaler(ANNA)
     lease.check()

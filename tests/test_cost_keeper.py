@@ -75,6 +75,17 @@ def test_jobs_that_no_pass_observed_come_from_accounting(one_worker: CostWorld) 
     assert len(one_worker.report(HOUR, "job").tables[0].rows) == 100
 
 
+def test_a_part_of_a_parallel_job_that_has_its_own_record_is_not_charged_again(one_worker: CostWorld) -> None:
+    """A tightly integrated job leaves a record of each task that it started, beside that of the whole job."""
+    job = Job(5, "w1", 0, HOUR, slots=2)
+    one_worker.see(0)
+    part = line_of(job).replace(":0.0:NONE:0.0:0:0", ":0.0:1.w1:0.0:0:0")
+    assert part != line_of(job)
+    one_worker.accounting.write_text(part)
+    one_worker.see(HOUR)
+    assert one_worker.costs(HOUR) == {"(idle)": 1_000_000}
+
+
 def test_tasks_of_an_array_are_rows_of_their_own_or_one_row(one_worker: CostWorld) -> None:
     one_worker.jobs = [Job(7, "w1", 0, HOUR, slots=1, task=task) for task in (1, 2)]
     one_worker.see(0)

@@ -15,9 +15,9 @@ import pytest
 
 from autoscaler.background import on_thread
 from autoscaler.constraints.rule_files import RuleFiles
-from autoscaler.core.actions import Launch, LaunchSet, Terminate
+from autoscaler.core.actions import Disable, Launch, LaunchSet, Terminate
 from autoscaler.core.model.fleet import Interruption, OrderState
-from autoscaler.core.model.memory import Memory, WorkerNote
+from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan
@@ -314,6 +314,20 @@ def test_a_worker_is_certainly_gone_once_terminated_and_not_listed(
     store.journal.end(item.id, result, "", at + 1)
     store.close()
     assert observer(three_jobs).observe().snapshot.memory.workers["i-9"].gone is gone
+
+
+@pytest.mark.parametrize(("result", "known"), ((Result.DONE, True), (Result.FAILED, False)))
+def test_a_worker_counts_as_disabled_once_that_is_done_also_before_a_listing_shows_it(
+    result: Result, known: bool, three_jobs: World
+) -> None:
+    """Whatever is seen of it later was changed by a person."""
+    at, store = three_jobs.clock.now - 30, three_jobs.open_store()
+    note = WorkerNote(at, host="w9", disabled_at=at, disabling=Disabling.IDLE)
+    (item,) = store.journal.begin((Disable("i-9", "w9", because(Code.IDLE)),), pass_number=1, at=at, new_id=lambda: "")
+    store.memory.save(Memory(passes=1, workers={"i-9": note}), at)
+    store.journal.end(item.id, result, "", at + 1)
+    store.close()
+    assert observer(three_jobs).observe().snapshot.memory.workers["i-9"].seen_disabled is known
 
 
 def test_a_snapshot_has_the_current_rules_and_sizes(three_jobs: World, tmp_path: Path) -> None:

@@ -395,7 +395,8 @@ def test_in_a_cell_without_that_queue_all_count(table: TrialTable) -> None:
 
 def test_another_process_goes_on_where_the_first_was_killed(table: TrialTable, tmp_path: Path) -> None:
     stays = HostJob(7, "", "r", 1, started=1001.0)
-    passes(table, (1000.0, a_cluster()), (1010.0, a_cluster(stays, HostJob(8, "", "r", 1, started=1002.0))))
+    both = (1010.0, a_cluster(stays, HostJob(8, "", "r", 1, started=1002.0)))
+    assert passes(table, (1000.0, a_cluster()), both).jobs_seen == {7, 8}
     keeper = passes(table, (2010.0, a_cluster(stays)), (2020.0, a_cluster()))
     assert table.periods() == [(1000.0, 1010.0), (2010.0, 2020.0)]
     assert {run.job: run.ended for run in table.runs()} == {7: 2015.0, 8: 1510.0}
