@@ -118,10 +118,11 @@ def _unsure(base: Document, best: Document, backtest: Document) -> str:
 def _first(base: Document, best: Document) -> str:
     less = best["price"] < base["price"]
     share = abs(1 - best["price"] / base["price"]) if base["price"] else 0.0
-    change = f"{share:.1%} {'less' if less else 'more'}"
-    dearly = less and waits_longer(best, base)
+    same = share < NO_DIFFERENCE
+    change = "about as much as" if same else f"{share:.1%} {'less' if less else 'more'} than"
+    dearly = less and not same and waits_longer(best, base)
     return (
-        f"On these {base['tasks']['finished']:,} tasks, {best['policy']} would have cost {change} than "
+        f"On these {base['tasks']['finished']:,} tasks, {best['policy']} would have cost {change} "
         f"{base['policy']} ({money(best)} instead of {money(base)}), {'but' if dearly else 'and'} a task would have "
         f"waited {words(best['wait_s']['mean'])} on average instead of {words(base['wait_s']['mean'])}."
         f"{' Nothing here costs less without longer waits.' if dearly else ''}"
@@ -132,10 +133,14 @@ def _second(base: Document, best: Document, assumptions: Sequence[str]) -> str:
     parts = {name: base["price_parts"][name] - best["price_parts"][name] for name in ("stranded", "idle", "boot")}
     name = max(parts, key=lambda each: abs(parts[each]))
     what = {"stranded": "free slots beside running jobs", "idle": "workers without jobs", "boot": "booting workers"}
-    return (
+    same = abs(best["price"] - base["price"]) < NO_DIFFERENCE * base["price"]
+    most = (
         f"Most of the difference is {what[name]}: {base['price_parts'][name]:,.2f} against "
-        f"{best['price_parts'][name]:,.2f} {base['currency']}. This rests on list prices, on "
-        f"{len(assumptions)} assumptions that are listed, and on jobs that would have been submitted just the same."
+        f"{best['price_parts'][name]:,.2f} {base['currency']}. "
+    )
+    return (
+        f"{'' if same else most}This rests on list prices, on {len(assumptions)} assumptions that are listed, and on "
+        "jobs that would have been submitted just the same."
     )
 
 

@@ -117,15 +117,14 @@ def csv_text(documents: Iterable[Document]) -> str:
     writer.writerow(_COLUMNS)
     for document in documents:
         wait, hours = document["wait_s"], document["rented_core_hours"]
-        writer.writerow(
-            [
-                document["policy"], document["complete"], round(document["price"], 4), document["currency"],
-                document["price_ratio"], wait["mean"], wait["median"], wait["p95"],
-                document["bounded_slowdown"]["mean"], document["makespan_s"],
-                *(hours[name] for name in ("busy", "stranded", "idle", "boot")),
-                document["launches"], document["removals"], document["launched_again"],
-                document["unpriced_workers"], document["not_to_be_had"], *document["interrupted"].values(),
-                document["passes"]["made"], document["passes"]["skipped"], round(document["cpu_s"]["passes"], 3),
-            ]
-        )  # fmt: skip
+        row = [
+            document["policy"], document["complete"], document["price"], document["currency"],
+            document["price_ratio"], wait["mean"], wait["median"], wait["p95"],
+            document["bounded_slowdown"]["mean"], document["makespan_s"],
+            *(hours[name] for name in ("busy", "stranded", "idle", "boot")),
+            document["launches"], document["removals"], document["launched_again"],
+            document["unpriced_workers"], document["not_to_be_had"], *document["interrupted"].values(),
+            document["passes"]["made"], document["passes"]["skipped"], document["cpu_s"]["passes"],
+        ]  # fmt: skip
+        writer.writerow(round(value, 4) if isinstance(value, float) else value for value in row)
     return out.getvalue()

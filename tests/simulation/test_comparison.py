@@ -14,6 +14,7 @@ from autoscaler.simulation.candidates import Candidate, Conditions, try_policy
 from autoscaler.simulation.comparison import remarks, sentences
 from autoscaler.simulation.measures import Measures
 from autoscaler.simulation.results import Document
+from autoscaler.simulation.tables import csv_text
 from autoscaler.simulation.workload import LOCAL, Workload
 from tests.simulation.playing import a_policy, a_rule, a_simulation, buckets, jobs_of
 
@@ -45,6 +46,20 @@ def test_a_lower_price_for_longer_waits_is_told_as_such(played: Document) -> Non
     assert "but a task would have waited 20m on average instead of 1m48s" in text
     assert "Nothing here costs less without longer waits." in text
     assert "without longer waits" not in said(played, today=(100.0, 108.0), dear=(120.0, 1_200.0))
+
+
+def test_a_price_within_half_a_percent_is_told_as_the_same(played: Document) -> None:
+    text = said(played, today=(100.0, 108.0), alike=(99.7, 60.0))
+    assert "alike would have cost about as much as today (99.70 USD instead of 100.00 USD), and a task would" in text
+    assert "Most of the difference" not in text
+    assert "Most of the difference" in said(played, today=(100.0, 108.0), other=(99.0, 60.0))
+
+
+def test_csv_has_no_more_digits_than_say_anything(played: Document) -> None:
+    head, row = csv_text([{**played, "price": 1.23456789, "price_ratio": 2.0 / 3.0}]).splitlines()
+    of_row = dict(zip(head.split(","), row.split(","), strict=True))
+    assert (of_row["price"], of_row["price_ratio"]) == ("1.2346", "0.6667")
+    assert all(len(value.partition(".")[2]) <= 4 for value in of_row.values())
 
 
 def test_what_nobody_can_set_is_not_put_forward(played: Document) -> None:
