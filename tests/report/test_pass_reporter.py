@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from dataclasses import replace
+from datetime import timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,14 @@ def reported(first: Plan, second: Plan) -> tuple[bool, bool]:
 def test_a_pass_without_news_is_reported_once() -> None:
     later = because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=20.0, limit_s=30.0)
     assert reported(plan(workers=(kept("w1", CALM),)), plan(workers=(kept("w1", later),), passes=813)) == (True, False)
+
+
+def test_the_kept_document_of_a_pass_has_the_sites_time_zone(tmp_path: Path) -> None:
+    with contextlib.closing(Store.open(tmp_path / "cell.sqlite")) as store:
+        reporter = PassReporter(store=store, zone=timezone(timedelta(hours=5, minutes=30)))
+        reporter.report(SEEN, plan(job_categories=(waiting(),)))
+        (kept_pass,) = store.history.passes()
+    assert kept_pass.document["now"].endswith("+05:30")
 
 
 def test_a_pass_with_news_is_reported() -> None:

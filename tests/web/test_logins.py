@@ -115,6 +115,7 @@ def test_an_address_may_try_again_after_a_while(tmp_path: Path) -> None:
         logins.caller(RIGHT, "10.0.0.1")
     now[0] += float(refused.value.headers["Retry-After"])
     assert (status(logins, RIGHT), now[0] <= EVERY + 1) == (200, True)
+    assert [status(logins, basic(USER, f"again{number}")) for number in range(3)] == [401, 429, 429]
 
 
 def test_right_passwords_do_not_use_up_the_budget_of_an_address(tmp_path: Path) -> None:
