@@ -84,7 +84,7 @@ a person deletes them), \
 `failures` (launches that failed in the last half hour), `backoff` (of buckets), \
 `unanswered` (orders): lists of objects, \
 `request_sets`, `requested` (the same in a line), `log_level` (`level` and `by`, or null: as settings say), \
-`paused`, `circuit_breaker`, `stop`, \
+`paused`, `circuit_breaker`, `stop`, `stopped_by`, \
 `stopped`, `protected` (a list of Reason: node arrays whose launches help no jobs), `provider`, `lock`, \
 `troubles` (a list of sentences: why Grid Engine is polled, or polled less often than set), \
 `notifications` (of operators: `waiting` to be sent, `failing_since`, `message`, `dropped`, `sent_at`) |

@@ -94,6 +94,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "log_level": None if level is None else {"level": level.level.value, "by": level.who},
         "paused": {"by": overrides.paused_by} if overrides.paused else None,
         "stop": overrides.stop,
+        "stopped_by": overrides.stopped_by or None,
         "disabled_by_hand": disabled_by_hand(store),
         "set_aside": {name: why.value for name, why in sorted(set_aside(store).items())},
         "keep": sorted(overrides.keep),
@@ -296,7 +297,8 @@ _STOPS = {
 
 def _stopping(document: Mapping[str, Any]) -> str:
     """How a person stops the autoscaler, and what keeps the stop from its end."""
-    text = _STOPS.get(document["stop"], document["stop"])
+    by = document.get("stopped_by")  # an older service does not say
+    text = (f"by {by}, " if by else "") + _STOPS.get(document["stop"], document["stop"])
     if aside := document.get("set_aside"):
         text += f"; it waits for {few(list(aside))}, on which only a person decides"
     if document["keep"]:

@@ -228,11 +228,12 @@ def overrides_from(overrides: Iterable[OverrideRow]) -> Overrides:
     by_verb: dict[Verb, list[OverrideRow]] = {verb: [] for verb in Verb}
     for override in overrides:
         by_verb[override.verb].append(override)
-    pause = by_verb[Verb.PAUSE]
+    pause, stop = by_verb[Verb.PAUSE], by_verb[Verb.STOP_NOW] or by_verb[Verb.STOP_DRAIN]
     return Overrides(
         paused=bool(pause),
         paused_by=pause[0].who if pause else "",
         stop="now" if by_verb[Verb.STOP_NOW] else "drain" if by_verb[Verb.STOP_DRAIN] else None,
+        stopped_by=stop[0].who if stop else "",
         keep=frozenset(override.host for override in by_verb[Verb.KEEP]),
         drain=frozenset(override.host for override in by_verb[Verb.DRAIN]),
         # A host that is kept is not drained.

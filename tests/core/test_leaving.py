@@ -376,6 +376,12 @@ def test_a_reason_names_who_keeps_or_drains_a_worker(overrides: Overrides, words
     assert brief(verdict_of(made, "w1").reason) == words
 
 
+@pytest.mark.parametrize("how", ("now", "drain"))
+def test_a_reason_names_who_stops_the_autoscaler(how: str) -> None:
+    made = plan(a_snapshot(a_worker(idle=999), Overrides(stop=how, stopped_by="ann")))
+    assert text(verdict_of(made, "w1").reason) == f"the autoscaler stops ({how}) and releases its workers: ann"
+
+
 def test_a_drained_worker_that_is_set_aside_leaves_by_the_name_of_who_drains_it() -> None:
     by_ann = Overrides(drain=frozenset({"w1"}), asked_by={"w1": "ann"})
     made = plan(a_snapshot(a_worker(node_array="former"), by_ann))

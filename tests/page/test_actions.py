@@ -142,3 +142,10 @@ def test_actions_are_as_frequent_as_commands_may_be(worked: Site) -> None:
         worked.api.acts.charge("root", 1.0)
     assert browser.post("act", {"verb": "pause"}).status_code == 429
     assert in_force(worked) == []
+
+
+def test_what_is_in_force_names_who_asked_for_it(worked: Site) -> None:
+    worked.store.overrides.ask(Verb.STOP_NOW, who="eve", at=NOW)
+    worked.store.overrides.ask(Verb.KEEP, who="ann", at=NOW, host="w1")
+    assert "stopping now, by eve" in (said := worked.browser().text("actions"))
+    assert "kept w1, by ann" in said

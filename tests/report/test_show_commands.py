@@ -209,7 +209,10 @@ def test_status_distinguishes_the_last_pass_from_the_last_news(
 
 @pytest.mark.parametrize(
     ("verb", "message"),
-    ((Verb.STOP_NOW, "--now: each worker is removed"), (Verb.STOP_DRAIN, "--drain: each worker is removed")),
+    (
+        (Verb.STOP_NOW, "stopping by ann, --now: each worker is removed"),
+        (Verb.STOP_DRAIN, "stopping by ann, --drain: each worker is removed"),
+    ),
 )
 def test_status_shows_how_it_stops_and_which_worker_is_kept(
     cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: Verb, message: str

@@ -272,7 +272,8 @@ def test_an_override_is_in_force_once_and_until_it_ends(numbered_store: Store) -
 def test_overrides_are_merged_into_what_a_plan_reads(numbered_store: Store) -> None:
     numbered_store.overrides.ask(Verb.PAUSE, who="ann", at=1.0)
     numbered_store.overrides.ask(Verb.STOP_DRAIN, who="ann", at=2.0)
-    numbered_store.overrides.ask(Verb.STOP_NOW, who="ann", at=3.0)
+    assert numbered_store.overrides.load().stopped_by == "ann"
+    numbered_store.overrides.ask(Verb.STOP_NOW, who="bob", at=3.0)
     numbered_store.overrides.ask(Verb.DRAIN, who="ann", at=4.0, host="w2")
     overrides = numbered_store.overrides.load()
     assert (overrides.paused, overrides.paused_by, overrides.stop, overrides.drain) == (
@@ -283,7 +284,7 @@ def test_overrides_are_merged_into_what_a_plan_reads(numbered_store: Store) -> N
     )
     numbered_store.overrides.ask(Verb.KEEP, who="bob", at=5.0, host="w2")
     numbered_store.overrides.ask(Verb.KEEP, who="bob", at=6.0, host="w3")
-    assert overrides.asked_by == {"w2": "ann"}
+    assert (overrides.asked_by, overrides.stopped_by) == ({"w2": "ann"}, "bob")
     assert numbered_store.overrides.load().asked_by == {"w2": "bob", "w3": "bob"}  # who is kept is not drained
 
 

@@ -22,6 +22,7 @@ class Overrides:
     """The number of the last command in these. A command takes effect in the first plan that is made with it, whatever
     time it was given.
     """
+    stopped_by: str = ""
     stop: str | None = None
     """`drain`: launch nothing more, and give each worker back when no job needs it. `now`: disable all workers, and
     give each back when it is empty.

@@ -74,7 +74,7 @@ class PassContext:
         if named_in(self.overrides.keep, worker):
             return None
         if self.overrides.stop == "now":
-            return because(Code.STOPPING, how=self.overrides.stop)
+            return self.stopping
         return self.drain_command(worker) if self.drained_by_command(worker) else None
 
     def undrained(self, workers: Sequence[WorkerState]) -> Sequence[WorkerState]:
@@ -106,12 +106,13 @@ class PassContext:
     @property
     def winding_down(self) -> Reason | None:
         """Why every worker leaves as soon as neither a running nor a waiting job needs it; None: it does not."""
-        return because(Code.STOPPING, how=self.overrides.stop) if self.overrides.stop == "drain" else None
+        return self.stopping if self.overrides.stop == "drain" else None
 
     @property
     def stopping(self) -> Reason | None:
         """Why nothing is launched any more: a person stops the autoscaler."""
-        return because(Code.STOPPING, how=self.overrides.stop) if self.overrides.stop is not None else None
+        overrides = self.overrides
+        return None if overrides.stop is None else because(Code.STOPPING, how=overrides.stop, by=overrides.stopped_by)
 
     def kept(self, worker: WorkerState) -> Reason | None:
         """Why this worker never leaves; None: it may leave."""

@@ -75,7 +75,7 @@ ROWS = {
     ),
     Code.DRAINED_BY_COMMAND: ReasonRow("a person drains it[: {by}]", short="drained by command[ of {by}]"),
     Code.STOPPING: ReasonRow(
-        "the autoscaler stops[ ({how})] and releases its workers",
+        "the autoscaler stops[ ({how})] and releases its workers[: {by}]",
         short="stopping",
         remedy="`sge-autoscaler resume` cancels the stop; that of `platform uninstall` ends with `platform install`.",
         owner_remedy="Ask an administrator: no worker is launched any more.",
