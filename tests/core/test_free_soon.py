@@ -72,6 +72,12 @@ def test_slots_and_memory_of_jobs_that_end_in_time_count_as_free() -> None:
     assert (dict(freed.slots), dict(freed.free)) == ({"main.q": 3}, {"slots": 3, "h_vmem": 12 * GIB})
 
 
+def test_a_job_that_ends_in_time_gives_back_what_each_of_its_slots_holds() -> None:
+    freed = freed_host(running("150", None, slots=2, memory="2G"), NOW + 60, CELL, frozenset({"h_vmem"}))
+    assert freed is not None
+    assert dict(freed.free) == {"slots": 2, "h_vmem": 4 * GIB}
+
+
 def test_a_host_whose_jobs_all_end_in_time_counts_as_empty() -> None:
     freed = freed_host(running("150", "100"), NOW + 60, CELL, frozenset())
     assert freed is not None

@@ -316,3 +316,53 @@ def test_tasks_on_equal_hosts_are_placed_by_division(monkeypatch: pytest.MonkeyP
     new = Host("", {"main.q": 4})
     assert place([(a_demand(2), 9_999)], (), new, 5_000).placed == (9_999,)
     assert taken == [4_999, 1]
+
+
+def test_what_is_scarce_on_hosts_in_use_is_placed_first() -> None:
+    demands = [(a_demand(2), 1), (a_demand(1, per_slot=(("lic", 3.0),)), 1)]
+    begun = OpenPlacement(hosts(3, free=(("lic", 3.0),)))
+    begun.place([(a_demand(1), 1)])
+    assert begun.place(demands).placed == place(demands, hosts(2, free=(("lic", 3.0),))).placed == (0, 1)
+
+
+def test_hosts_with_a_price_take_what_uses_more_of_them() -> None:
+    """Hardest first, the two small tasks leave too few slots for one that needs a third of all memory."""
+    demands = [(a_demand(3, per_host=None, per_slot=(("mem", 2.0),)), 2), (a_demand(2), 2)]
+    plain, priced = hosts(5, free=(("mem", 6.0),)), hosts(5, free=(("mem", 6.0),), price=1.0)
+    found = place(demands, priced)
+    assert (place(demands, plain).placed, found.placed) == ((0, 2), (1, 1))
+    assert found.used == {"h0"}
+
+
+def test_what_hosts_with_a_price_take_is_told_by_demand() -> None:
+    demands = [
+        (a_demand(3, per_host=None, per_slot=(("mem", 3.0),)), 1),
+        (a_demand(1, per_job=(("mem", 2.0),)), 3),
+        (a_demand(1, per_host=None, per_job=(("mem", 3.0),)), 3),
+    ]
+    found, taken = OpenPlacement(hosts(3, free=(("mem", 7.0),), price=1.0)).trace(demands)
+    assert (found.placed, sorted(taken)) == ((0, 2, 1), [(1, "h0", 2), (2, "h0", 1)])
+
+
+def test_on_hosts_with_a_price_each_way_is_tried_until_all_tasks_have_room() -> None:
+    demands = [
+        (a_demand(3, per_slot=(("mem", 1.0),)), 1),
+        (a_demand(3, per_job=(("mem", 1.0),)), 3),
+        (a_demand(2, per_host=None, per_slot=(("mem", 3.0),)), 1),
+    ]
+
+    def found(price: float | None) -> tuple[int, ...]:
+        small, large = (Host(name, {"main.q": slots}, (("mem", slots + 1.0),), price=price) for name, slots in SIZES)
+        return place(demands, [small, large]).placed
+
+    assert (found(None), found(1.0)) == ((1, 1, 0), (1, 1, 1))
+
+
+SIZES = (("small", 4), ("large", 5))
+
+
+def test_a_task_that_begins_in_one_queue_instance_takes_nothing_of_another() -> None:
+    own = {"a.q": (("lic", 1.0),), "b.q": (("lic", 3.0),)}
+    both = OpenPlacement([Host("h1", {"a.q": 4, "b.q": 4}, own=own)])
+    demand = a_demand(pools=frozenset(own), per_job=(("lic", 1.0),))
+    assert [both.place([(demand, count)]).placed for count in (2, 9)] == [(2,), (2,)]
