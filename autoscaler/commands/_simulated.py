@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoscaler.commands._output import echo
-from autoscaler.errors import SettingsError, suggestion
+from autoscaler.errors import AutoscalerError, SettingsError, suggestion
 from autoscaler.new_folder import write_file
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 TODAY = "today"
 INTERRUPTED = 130
+TIMEOUT = 30.0
+"""Seconds for the cell to show a part of its configuration."""
 AT_ONCE = 1.0
 """Seconds within which a second Ctrl-C is none."""
 SAID_AT_MOST = 6
@@ -123,6 +125,24 @@ def buckets_of(catalog: Path | None, currency: str) -> Sequence[Bucket]:
         bucket if found.offers[bucket.type.name].currency == currency else replace(bucket, price_per_hour=None)
         for bucket in found.buckets()
     )
+
+
+def shown_by_qconf(*words: str) -> str:
+    """Raises AutoscalerError if the cell does not answer."""
+    from autoscaler.process import ReadOnlyRunner, SystemRunner
+    from autoscaler.sge.admin import Administrator
+
+    return Administrator(ReadOnlyRunner(SystemRunner()), timeout=TIMEOUT).show(*words)
+
+
+def scheduler_of_cell() -> dict[str, str]:
+    """The scheduler's configuration; empty if the cell does not answer."""
+    from autoscaler.simulation.scheduler_settings import scheduler_values
+
+    try:
+        return scheduler_values(shown_by_qconf("-ssconf"))
+    except AutoscalerError:
+        return {}
 
 
 def conditions_of(options: SimulationOptions) -> Conditions:

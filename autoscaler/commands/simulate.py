@@ -23,6 +23,7 @@ from autoscaler.commands._simulated import (
     conditions_of,
     in_force,
     largest_host,
+    scheduler_of_cell,
     simulated_alike,
     workload_of,
     write_page,
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from autoscaler.simulation.past import Past
     from autoscaler.simulation.results import Document
 
-_WEIGHT = "Of the scheduler, by `qconf -ssconf`. Default: as Grid Engine is shipped."
+_WEIGHT = "Of the scheduler, by `qconf -ssconf`. Default: as Grid Engine is shipped; with --last, as here."
+_OPTIONS = {"queue_sort_method": "fixed_order"}
+"""By what `qconf -ssconf` calls it: the option that is named otherwise."""
 
 
 @click.command("simulate")
@@ -126,6 +129,7 @@ def command(
     from autoscaler.report import SCHEMA
     from autoscaler.simulation.candidates import try_policy
     from autoscaler.simulation.past import backtest_of
+    from autoscaler.simulation.scheduler_settings import as_configured
     from autoscaler.simulation.tables import backtest_block, comparison_blocks, csv_text
 
     if (workload is None) == (last is None):
@@ -147,7 +151,15 @@ def command(
     conditions, past = conditions_of(options), None
     if last is not None:
         past = _past(invocation, last)
-        conditions = replace(conditions, delays=past.delays(conditions.delays), durations=past.durations)
+        scheduler = {
+            name: value for name, value in scheduler_of_cell().items() if not _is_given(_OPTIONS.get(name, name))
+        }
+        conditions = replace(
+            conditions,
+            cell=as_configured(conditions.cell, scheduler),
+            delays=past.delays(conditions.delays),
+            durations=past.durations,
+        )
     candidates = [candidate_of(invocation, name, options) for name in compared(compare)]
     if not candidates:
         raise SettingsError("--compare names nothing to try; leave it out to try the settings of today")

@@ -29,6 +29,8 @@ from autoscaler.commands._simulated import (
     largest_host,
     policy_of,
     refuse_unknown_consumable,
+    scheduler_of_cell,
+    shown_by_qconf,
     tried,
     write_sections,
 )
@@ -59,8 +61,6 @@ USUAL = 7 * 86_400.0
 """Seconds that a trial lasts."""
 TOLD_EVERY = 3600.0
 """Seconds between two lines about a trial that goes on, where they do not go to a terminal."""
-TIMEOUT = 30.0
-"""Seconds for the cell to say which complexes it has."""
 OVER = "the trial is over"
 SERVED = "an autoscaler serves this cell now, which ends the trial"
 
@@ -230,14 +230,6 @@ def _unreadable(accounting: Path) -> str:
     return f"{closed[0]} cannot be read" if closed else ""
 
 
-def shown(*words: str) -> str:
-    """What `qconf` shows. Raises AutoscalerError if the cell does not answer."""
-    from autoscaler.process import ReadOnlyRunner, SystemRunner
-    from autoscaler.sge.admin import Administrator
-
-    return Administrator(ReadOnlyRunner(SystemRunner()), timeout=TIMEOUT).show(*words)
-
-
 class _Watching(Invocation):
     """The same call as a dry run, with a price list in place of a cloud."""
 
@@ -313,7 +305,7 @@ class _Trial:
         from autoscaler.simulation.watched import is_countable
 
         try:
-            return [entry.name for entry in read_complexes(shown("-sc")).values() if is_countable(entry)]
+            return [entry.name for entry in read_complexes(shown_by_qconf("-sc")).values() if is_countable(entry)]
         except AutoscalerError:
             return list(MEMORY_COMPLEXES)
 
@@ -363,10 +355,7 @@ class _Trial:
 
     @staticmethod
     def _note_scheduler(table: TrialTable) -> None:
-        from autoscaler.simulation.scheduler_settings import scheduler_values
-
-        with contextlib.suppress(AutoscalerError):  # passes tell why the cell does not answer
-            table.note_scheduler(scheduler_values(shown("-ssconf")))
+        table.note_scheduler(scheduler_of_cell())
 
     def _watch(self, tables: Mapping[str, TrialTable], ends: float) -> str:
         """Make passes; returns what ended them."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler.commands import _simulated
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.core.model.fleet import MachineState, Worker
@@ -36,6 +37,7 @@ SETTINGS = {
     "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE": "16",
 }
 LARGEST = 16
+RECORDED = Path(__file__).parent.parent / "sge" / "recorded" / "empty"
 SLOW = Delays(boot=400.0, join=10.0)
 """What the cell's cloud was like: no default of the command."""
 
@@ -192,6 +194,19 @@ def test_a_cell_without_records_says_what_is_missing(
     for arguments in (["simulate"], ["simulate", "generated:5", "--last", "2d"]):
         assert main(arguments) == 2
         assert "name either a WORKLOAD or --last" in capsys.readouterr().err
+
+
+def test_what_happened_is_simulated_with_the_scheduler_of_the_cell_unless_options_say_otherwise(
+    cell: Callable[..., None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell()
+    monkeypatch.setattr(_simulated, "shown_by_qconf", lambda *_: (RECORDED / "qconf" / "ssconf.txt").read_text())
+    for options, weights in (
+        ([], "0, urgency 0.5, waiting time 0.278"),
+        (["--weight-priority", "3"], "3, urgency 0.5"),
+    ):
+        (said,) = (each for each in shown(capsys, *options)["assumptions"] if each.startswith("The scheduler runs"))
+        assert f"Its weights: priority {weights}" in said
 
 
 def test_boots_as_they_were_are_not_replaced_silently(
