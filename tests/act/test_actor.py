@@ -181,6 +181,7 @@ def test_terminating_a_machine_that_never_joined_records_its_console_and_a_failu
         "boot",
         "m5.large",
     )
+    assert failure.order_id == bench.store.journal.orders(0)[0].id
 
 
 @pytest.mark.parametrize("defect", (KeyError("Output"), UnicodeError("odd bytes"), Unreachable("no answer")))

@@ -102,6 +102,18 @@ def test_a_worker_without_a_group_joins_without_group_objects(bench: Bench, grou
     assert bench.grid_engine.hosts["fake-1"] == "slots=2"
 
 
+@pytest.mark.parametrize("grouped", (True, False))
+def test_workers_that_are_enrolled_at_once_have_the_objects_of_their_group_or_none(
+    bench: Bench, groups: FakeGroups, grouped: bool
+) -> None:
+    one, other = MEMBER if grouped else enrol("fake-000001", "fake-1"), enrol("fake-000002", "fake-2")
+    bench.act(one, replace(one, worker_id=other.worker_id, host=other.host))
+
+    wanted = "slots=2,group_id=execute:4-1" if grouped else "slots=2"
+    assert bench.grid_engine.hosts == {"fake-1": wanted, "fake-2": wanted}
+    assert groups.calls == ([("prepare", "execute:4-1", "main.q", "@allhosts", ("mpi",))] if grouped else [])
+
+
 def test_removing_a_worker_of_a_group_clears_the_group_objects(bench: Bench, groups: FakeGroups) -> None:
     groups.left = (REFUSAL,)
     bench.act(MEMBER)

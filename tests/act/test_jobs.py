@@ -23,8 +23,10 @@ from autoscaler.core.actions import (
 from autoscaler.core.model.cluster import JobRequest
 from autoscaler.core.model.evidence import Answer, Finding
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.engine.executors.ask import ask
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.sge.lookup import JobsNow
+from autoscaler.sge.probe_hosts import Answers
 from autoscaler.store.journal import Outcome, Result
 from tests.act.test_launch import Bench
 
@@ -254,6 +256,18 @@ def test_missing_answers_are_stored_and_the_action_has_failed(bench: JobsBench) 
         Result.FAILED,
         [Answer.NONE, Answer.NONE],
         "2 unanswered; no answer: Grid Engine printed nothing",
+    )
+
+
+def test_probe_hosts_that_stay_are_told_beside_the_answers(bench: JobsBench) -> None:
+    class Stays:
+        def ask(self, jobs: Sequence[int], hosts: Sequence[ProbeHost]) -> Answers:
+            return Answers(dict.fromkeys(jobs, (Answer.SATISFIABLE, "")), "denied: still in use")
+
+    outcome = ask(ASK, replace(bench.context, scheduler=Stays()))  # type: ignore[arg-type]
+    assert (outcome.result, outcome.message) == (
+        Result.DONE,
+        "2 possible; probe hosts stay for now: denied: still in use",
     )
 
 

@@ -336,6 +336,17 @@ def test_an_order_without_an_answer_is_given_up_after_the_grace(bench: Bench) ->
     assert (bench.states, bench.cloud.calls.count("launch")) == ([OrderState.FAILED], 1)
 
 
+@pytest.mark.parametrize(("sent", "why"), ((True, "the provider gave no answer"), (False, "never requested")))
+def test_an_order_that_is_given_up_says_whether_it_was_sent(bench: Bench, sent: bool, why: str) -> None:
+    bench.cloud.faults.unreachable = 100
+    if sent:
+        bench.act(launch("m5.large"))
+    else:
+        bench.store.accept(Plan((launch("m5.large"),), Memory()), pass_number=1, at=bench.now)
+    (record,) = bench.store.journal.orders(0)
+    assert give_up(record, (), bench.context) == why
+
+
 def test_while_launches_are_stopped_an_order_that_was_never_sent_is_closed(bench: Bench) -> None:
     bench.store.accept(Plan((launch("m5.large"),), Memory()), pass_number=1, at=bench.now)
     bench.actor.abandon((), grace=GRACE)

@@ -20,17 +20,15 @@ CONTEXT = "autoscaler"
 
 
 def explain(jobs: Sequence[str], reason: Reason, context: ExecutionContext) -> JobsOutcome:
-    """Write the reason's sentence into each job's context.
+    """Write the reason's sentence into each job's context; returns the jobs that are gone or refuse it.
 
-    A job that is gone or refuses it is reported, not raised. For a single task it is the context of the whole job: Grid
-    Engine has none for tasks.
+    For a single task it is the context of the whole job: Grid Engine has none for tasks.
     """
     numbers = {job: job.partition(".")[0] for job in jobs}
     written = context.grid_engine.set_context(tuple(dict.fromkeys(numbers.values())), CONTEXT, text(reason))
     return JobsOutcome(
-        tuple(job for job in jobs if numbers[job] in written.done),
-        tuple(job for job in jobs if numbers[job] in written.gone),
-        {job: written.refused[numbers[job]] for job in jobs if numbers[job] in written.refused},
+        gone=tuple(job for job in jobs if numbers[job] in written.gone),
+        refused={job: written.refused[numbers[job]] for job in jobs if numbers[job] in written.refused},
     )
 
 
@@ -104,7 +102,6 @@ def kill(action: Kill, context: ExecutionContext) -> Outcome:
 def reschedule(action: Reschedule, context: ExecutionContext) -> Outcome:
     """Grid Engine refuses a job that may not be started again, unless forced; one refusal does not hide the others."""
     explain(action.jobs, action.reason, context)
-    done: list[str] = []
     gone: list[str] = []
     refused: dict[str, str] = {}
     for job in action.jobs:
@@ -113,7 +110,6 @@ def reschedule(action: Reschedule, context: ExecutionContext) -> Outcome:
         except GridEngineRefused as error:
             refused[job] = str(error)
             continue
-        done += came.done
         gone += came.gone
         refused |= came.refused
-    return outcome_of(action, JobsOutcome(tuple(done), tuple(gone), refused))
+    return outcome_of(action, JobsOutcome(gone=tuple(gone), refused=refused))
