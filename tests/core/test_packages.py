@@ -47,7 +47,8 @@ def modules_of_the_core() -> dict[str, str]:
 
 
 def test_core_packages_have_no_import_cycle() -> None:
-    assert cycle_of(imports_between_packages(modules_of_the_core())) == ()
+    packages = imports_between_packages(modules_of_the_core())
+    assert ("model" in packages["placement"], cycle_of(packages)) == (True, ())
 
 
 def test_a_planted_cycle_is_found() -> None:
