@@ -765,6 +765,12 @@ def test_a_job_stays_held_while_the_catalogue_is_empty() -> None:
     assert history.observe(1).actions == ()
 
 
+def test_a_job_stays_held_while_its_parallel_environment_is_gone() -> None:
+    history = held_history()
+    history.world = replace(history.world, cluster=replace(history.world.cluster, pes={}))
+    assert history.observe(1).actions == ()
+
+
 def test_a_release_is_repeated_only_after_a_while() -> None:
     history = held_history()
     history.job_categories(a_job(slots=16, state="hqw"))

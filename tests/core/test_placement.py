@@ -334,6 +334,14 @@ def test_hosts_with_a_price_take_what_uses_more_of_them() -> None:
     assert found.used == {"h0"}
 
 
+def test_hosts_with_a_price_are_filled_with_what_tasks_take_once_a_host() -> None:
+    demands = [
+        (a_demand(1, per_host=None, once_a_host=(("mem", 2.0),)), 2),
+        (a_demand(3, per_slot=(("mem", 1.0),)), 2),
+    ]
+    assert place(demands, hosts(8, free=(("mem", 7.0),), price=1.0)).placed == (2, 1)
+
+
 def test_what_hosts_with_a_price_take_is_told_by_demand() -> None:
     demands = [
         (a_demand(3, per_host=None, per_slot=(("mem", 3.0),)), 1),
