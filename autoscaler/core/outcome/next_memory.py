@@ -29,8 +29,9 @@ def next_memory(
     removed = [_removal(step, policy, now) for step in acting if _counts_as_removal(step)]
     touched = [Event(now, count, "", owner=owner) for owner, count in sorted(decided.unsatisfiable.touched.items())]
 
-    def recent(events: Sequence[Event], window: float) -> list[Event]:
-        return [event for event in events if now - event.at < window]
+    def recent(events: tuple[Event, ...], window: float, new: Sequence[Event]) -> tuple[Event, ...]:
+        left = tuple([event for event in events if now - event.at < window])
+        return events if not new and len(left) == len(events) else (*left, *new)
 
     counted = max(HOUR, policy.circuit_breaker.window)
     return Memory(
@@ -43,14 +44,13 @@ def next_memory(
         backoffs=tuple(facts.launch_context.backoffs),
         stopped=facts.launch_context.stopped,
         failures_seen=max((failure.at for failure in snapshot.fleet.failures), default=memory.failures_seen),
-        launches=(
-            *recent(memory.launches, counted),
-            *(as_event(launch, policy, now) for launch in decided.launches.launches),
+        launches=recent(
+            memory.launches, counted, [as_event(launch, policy, now) for launch in decided.launches.launches]
         ),
-        removals=(*recent(memory.removals, counted), *removed),
-        quarantines=(*recent(memory.quarantines, WINDOW), *_quarantined(acting, now)),
-        kills=(*recent(memory.kills, counted), *touched),
-        unhelpful=(*recent(memory.unhelpful, counted), *decided.protection.helped_no_job),
+        removals=recent(memory.removals, counted, removed),
+        quarantines=recent(memory.quarantines, WINDOW, _quarantined(acting, now)),
+        kills=recent(memory.kills, counted, touched),
+        unhelpful=recent(memory.unhelpful, counted, decided.protection.helped_no_job),
         queues_empty_since=facts.queues_empty_since,
         silent_since=facts.silent_since,
         observed_at=now,

@@ -7,9 +7,10 @@ anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from autoscaler.core.model.complexes import TOO_MUCH
@@ -49,8 +50,13 @@ def _numbers_of(kind: Any) -> tuple[_NumberKind, ...]:
 
 
 @cache
-def _bounds_of(kind: Any) -> tuple[tuple[str, float], ...]:
-    return tuple((one.name, one.most) for one in _numbers_of(kind))
+def _bounds_of(kind: Any) -> tuple[Callable[[Any], tuple[float | None, ...]], tuple[float, ...]]:
+    """What reads all these fields at once, and the most that each may be."""
+    numbers = _numbers_of(kind)
+    names = [one.name for one in numbers]
+    if len(names) > 1:
+        return attrgetter(*names), tuple(one.most for one in numbers)
+    return lambda one: tuple(getattr(one, name) for name in names), tuple(one.most for one in numbers)
 
 
 def _kind(name: str) -> _NumberKind:
@@ -62,12 +68,12 @@ def _kind(name: str) -> _NumberKind:
 def odd_numbers(one: object) -> tuple[tuple[str, float], ...]:
     """The fields of a dataclass with impossible numbers, NaN included."""
     of: Any = type(one)
-    found: list[tuple[str, float]] = []
-    for name, most in _bounds_of(of):
-        value = getattr(one, name)
-        if value is not None and not 0 <= value <= most:
-            found.append((name, value))
-    return tuple(found)
+    values, bounds = _bounds_of(of)
+    odd = [at for at, value in enumerate(values(one)) if value is not None and not 0 <= value <= bounds[at]]
+    if not odd:
+        return ()
+    numbers = _numbers_of(of)
+    return tuple((numbers[at].name, getattr(one, numbers[at].name)) for at in odd)
 
 
 def mended(one: Value, what: str, now: float, faults: list[Reason]) -> Value:

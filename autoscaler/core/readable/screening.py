@@ -19,11 +19,11 @@ from autoscaler.core.model.complexes import TOO_MUCH, by_any_name, task_count
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, Order, Worker
 from autoscaler.core.model.host_limits import is_dynamic
-from autoscaler.core.model.memory import Memory, WorkerNote
+from autoscaler.core.model.memory import Event, Memory, WorkerNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import Requests
 from autoscaler.core.readable.numbers import LAST, all_times, fault, mended, odd_numbers, shown, times
-from autoscaler.core.readable.remembered import LastValue, PerCategory, PerObject
+from autoscaler.core.readable.remembered import LastValue, PerArguments, PerCategory, PerObject
 from autoscaler.core.readable.values import fault_of_offer
 from autoscaler.core.snapshot import Snapshot
 
@@ -224,7 +224,7 @@ def _fleet(fleet: Fleet, memory: Memory, now: float, faults: list[Reason]) -> Fl
         fleet,
         workers=workers,
         buckets=_buckets(fleet.buckets, now, faults),
-        orders=tuple(_order(order, sizes, now, faults) for order in fleet.orders),
+        orders=_orders(fleet.orders, sizes, now, faults),
         failures=_each(fleet.failures, lambda _: "a failed launch", now, faults),
         interruptions=_each(fleet.interruptions, lambda one: f"notice to {one.worker_id}", now, faults),
     )
@@ -237,6 +237,25 @@ def _buckets(buckets: tuple[Bucket, ...], now: float, faults: list[Reason]) -> t
     if _FINE_BUCKETS.value_of(buckets, lambda: all(_is_size(each.type) and not odd_numbers(each) for each in buckets)):
         return buckets
     return tuple(_bucket(bucket, now, faults) for bucket in buckets)
+
+
+_FINE_ORDERS = PerObject[Order, bool]()
+
+
+def _orders(
+    orders: tuple[Order, ...], sizes: Mapping[str, InstanceType], now: float, faults: list[Reason]
+) -> tuple[Order, ...]:
+    fine = _FINE_ORDERS.each(orders, map(_ID, orders), _is_fine_order)
+    if all(fine):
+        return orders
+    each = zip(orders, fine, strict=True)
+    return tuple(order if is_fine else _order(order, sizes, now, faults) for order, is_fine in each)
+
+
+def _is_fine_order(order: Order) -> bool:
+    """Whether all of it can be read, whatever the catalogue has."""
+    size = order.type
+    return order.count <= _MOST_ORDERED and not odd_numbers(order) and not odd_numbers(size) and size.vcpus > 0
 
 
 def _order(order: Order, sizes: Mapping[str, InstanceType], now: float, faults: list[Reason]) -> Order:
@@ -315,8 +334,9 @@ def _requests(requests: Requests, now: float, faults: list[Reason]) -> Requests:
 def _memory(memory: Memory, now: float, faults: list[Reason]) -> Memory:
     events = ("launches", "removals", "kills", "quarantines", "unhelpful")
     counted: dict[str, Any] = {
-        name: _each(getattr(memory, name), lambda event: f"an event of {event.node_array}", now, faults)
-        for name in events
+        name: _each(values, lambda event: f"an event of {event.node_array}", now, faults)
+        for name, values in ((name, getattr(memory, name)) for name in events)
+        if not _fine_events(name, values)
     }
     able, silent_since = memory.able_since, memory.silent_since
     if not all_times(tuple(able.values())):
@@ -339,6 +359,13 @@ def _memory(memory: Memory, now: float, faults: list[Reason]) -> Memory:
         silent_since=silent_since,
         **counted,
     )
+
+
+_FINE_EVENTS = PerArguments[bool]()
+
+
+def _fine_events(name: str, events: Sequence[Event]) -> bool:
+    return _FINE_EVENTS.of(name, (events,), lambda: not any(map(odd_numbers, events)))
 
 
 _FINE_NOTES = PerObject[WorkerNote, bool]()

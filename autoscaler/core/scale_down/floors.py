@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -31,22 +30,14 @@ def floors_of(
     swapped_out: Mapping[str, Reason] = MappingProxyType({}),
 ) -> dict[str, Floor]:
     """The floor of each array. `swapped_out`: workers that leave for a stronger one and do not count as staying."""
-    others = Counter(
-        [
-            worker.array.name
-            for worker in observed.coming
-            if worker.array is not None and worker.worker.id not in swapped_out
-            if counts_as_coming(worker, pass_context)
-        ]
-    )
-    if swapped_out:
-        others.subtract(
-            [
-                worker.array.name
-                for worker in observed.in_service
-                if worker.array is not None and worker.worker.id in swapped_out
-            ]
-        )
+    others: dict[str, int] = {}
+    for worker in observed.coming:
+        if worker.array is None or worker.worker.id in swapped_out or not counts_as_coming(worker, pass_context):
+            continue
+        others[worker.array.name] = others.get(worker.array.name, 0) + 1
+    for worker in observed.in_service if swapped_out else ():
+        if worker.array is not None and worker.worker.id in swapped_out:
+            others[worker.array.name] = others.get(worker.array.name, 0) - 1
     return {
         array.name: Floor(
             array.limits.min_workers,

@@ -93,6 +93,12 @@ class ServiceContext:
     """By group id, the verdict on all its workers."""
 
     @property
+    def timeless(self) -> tuple[PassContext, tuple[object, ...]]:
+        """All of it, the context of the pass without its time."""
+        facts = self.needed, self.floors, self.queue_not_empty, self.under_way, self.swapped_out, self.suspects
+        return replace(self.pass_context, now=0.0), (*facts, self.held, self.group_verdicts)
+
+    @property
     def spoken_of(self) -> frozenset[str]:
         """Names and ids of the workers of which a fact does not hold for all their array, but for groups."""
         return self.needed.union(self.swapped_out, self.suspects, self.held)
@@ -145,7 +151,7 @@ class _StayingWorkers:
         self._pass_context: PassContext | None = None
         self._before: dict[str, tuple[WorkerStep, object]] = {}
         self._now: dict[str, tuple[WorkerStep, object]] = {}
-        self._all: tuple[ObservedWorkers, ServiceContext, tuple[WorkerStep, ...], tuple[int, ...]] | None = None
+        self._all: tuple[ObservedWorkers, object, tuple[WorkerStep, ...], tuple[int, ...]] | None = None
         """The last observation, its context, the steps of all workers if all stay, and the positions of empty ones."""
 
     def turn(self, pass_context: PassContext) -> None:
@@ -168,7 +174,7 @@ class _StayingWorkers:
         if step.action is None and (idle or not step.worker.empty):
             self._now[step.worker.worker.id] = step, about
 
-    def all_of(self, observed: ObservedWorkers, context: ServiceContext, now: float) -> list[WorkerStep] | None:
+    def all_of(self, observed: ObservedWorkers, context: object, now: float) -> list[WorkerStep] | None:
         """All steps, if each stays and nothing but the time has changed since the last call; else None."""
         if self._all is None or self._all[0] is not observed or self._all[1] != context:
             return None
@@ -180,10 +186,10 @@ class _StayingWorkers:
             steps[at] = step
         return steps
 
-    def keep_all(self, observed: ObservedWorkers, context: ServiceContext, steps: Sequence[WorkerStep]) -> None:
-        """`context`: without its time."""
+    def keep_all(self, observed: ObservedWorkers, context: object, steps: Sequence[WorkerStep]) -> None:
+        """`context`: without its time, and no worker seems broken."""
         self._all = None
-        if len(self._now) == len(steps) and not context.suspects:
+        if len(self._now) == len(steps):
             idle = tuple([at for at, step in enumerate(steps) if step.worker.empty])
             self._all = observed, context, tuple(steps), idle
 
@@ -202,12 +208,12 @@ _STAYING = _StayingWorkers()
 
 def scale_down(observed: ObservedWorkers, context: ServiceContext) -> list[WorkerStep]:
     """One step for every worker in service."""
-    timeless, now = replace(context, pass_context=replace(context.pass_context, now=0.0)), context.pass_context.now
+    timeless, now = context.timeless, context.pass_context.now
     if (known := _STAYING.all_of(observed, timeless, now)) is not None:
         return known
     steps: list[WorkerStep] = []
     disabled, stopped = dict.fromkeys(context.floors, 0), dict.fromkeys(context.floors, 0)
-    _STAYING.turn(timeless.pass_context)
+    _STAYING.turn(timeless[0])
     of_arrays = {name: context.about_array(array) for name, array in observed.arrays.items()}
     spoken_of = context.spoken_of
     for worker in _in_removal_order(observed, context.pass_context.stop_requests):
@@ -225,7 +231,8 @@ def scale_down(observed: ObservedWorkers, context: ServiceContext) -> list[Worke
             disabled[array.name] += step.note.disabling is Disabling.IDLE
             stopped[array.name] += step.note.disabling is Disabling.AUTO_STOP
         steps.append(with_suspect(step, context.suspects[machine.id]) if machine.id in context.suspects else step)
-    _STAYING.keep_all(observed, timeless, steps)
+    if not context.suspects:
+        _STAYING.keep_all(observed, timeless, steps)
     return steps
 
 

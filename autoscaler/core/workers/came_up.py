@@ -6,7 +6,7 @@ works again if one of its machines reported later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 
 from autoscaler.core.model.changed import changed
@@ -14,7 +14,6 @@ from autoscaler.core.model.fleet import ANY, BucketKey, FailureKind
 from autoscaler.core.model.memory import CameUp, Memory
 from autoscaler.core.policy import Policy
 from autoscaler.core.workers.observed import ObservedWorkers
-from autoscaler.core.workers.worker_state import WorkerState
 
 CAPACITY = frozenset({FailureKind.CAPACITY, FailureKind.QUOTA})
 """Kinds of failure that are about what the cloud has left, not about the machine."""
@@ -24,18 +23,19 @@ def successes_of(observed: ObservedWorkers, memory: Memory, policy: Policy, now:
     """The newest success of each bucket within the time for which failures count, this observation included."""
     since = now - max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
     newest: dict[BucketKey, CameUp] = {}
-    for each in (*memory.came_up, *_heard(observed.workers if observed.last_joined > since else (), since)):
+    for each in memory.came_up:
         if each.at > since:
             other = newest.get(each.bucket)
             newest[each.bucket] = each if other is None else _newest(other, each)
-    return tuple(sorted(newest.values(), key=lambda each: each.bucket))
-
-
-def _heard(machines: Iterable[WorkerState], since: float) -> Iterator[CameUp]:
-    for worker in machines:
+    for worker in observed.workers if observed.last_joined > since else ():
         joined_at = worker.note.joined_at
         if joined_at is not None and joined_at > since:
-            yield CameUp(worker.worker.bucket, worker.made_at, joined_at)
+            bucket = worker.worker.bucket
+            other = newest.get(bucket)
+            if other is None or joined_at > other.at or worker.made_at > other.made_at:
+                each = CameUp(bucket, worker.made_at, joined_at)
+                newest[bucket] = each if other is None else _newest(other, each)
+    return tuple(sorted(newest.values(), key=lambda each: each.bucket))
 
 
 def _newest(one: CameUp, other: CameUp) -> CameUp:
