@@ -68,6 +68,8 @@ WORDS: Mapping[int, str] = MappingProxyType(
 )
 """The text of `qacct` for each number (sge_status(5))."""
 
+AGAIN = (24, 25)
+"""Starts after which the job waits again: it was migrated or rescheduled."""
 AFTER_JOB = range(12, 17)
 """Failures after the job had ended: of its parallel environment, its epilog, its processors."""
 _FIELDS = 13
@@ -173,6 +175,11 @@ class JobEnd:
     def ran(self) -> bool:
         """Whether the job itself ran: what failed after it, as an epilog, leaves no times of it either."""
         return self.started_at is not None or self.failed in AFTER_JOB
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it ran for a while, and has to run again."""
+        return self.failed in AGAIN
 
     @property
     def how(self) -> str:

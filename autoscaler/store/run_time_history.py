@@ -58,7 +58,8 @@ class RunTimeHistory:
         end, ends = read_on_ends(file, offset if inode == stat.st_ino else 0, self._most)
         self._read = stat.st_ino, end
         for each in ends:
-            if each.started_at is not None and each.ended_at is not None and each.ran and not each.part:
+            whole = each.ran and not each.part and not each.interrupted  # else the job tells once it has ended
+            if whole and each.started_at is not None and each.ended_at is not None:
                 self._times.add(_like(each), each.ended_at - each.started_at)
 
 

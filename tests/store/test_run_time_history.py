@@ -71,6 +71,14 @@ def test_starts_that_never_ran_do_not_count(accounting: Path) -> None:
     assert found.earlier == 20
 
 
+def test_starts_after_which_the_job_waits_again_do_not_count(accounting: Path) -> None:
+    with accounting.open("a", encoding="utf-8") as file:
+        file.writelines(line(50 + n, 30, failed=25) for n in range(30))
+    found = RunTimeHistory(accounting).estimate(ALIGN)
+    assert found is not None
+    assert (found.earlier, found.low > 300) == (20, True)
+
+
 def test_explain_says_how_long_a_job_will_run_and_what_that_is_based_on(accounting: Path) -> None:
     like = like_job(a_snapshot(a_job(7, hard={"h_rt": "3600"}, owner="ann")), 7)
     assert like == (Likeness("ann", slots=1, requested=3_600.0), 0.0)
