@@ -144,13 +144,17 @@ def durations_of(
         return given
     acting = parts.get("act", 0.0)
     observing = (whole - acting) / passes
-    of_kind: dict[str, list[float]] = {}
+    of_kind: dict[str, list[tuple[float, int]]] = {}
     for kind, count, seconds in alike:
-        of_kind.setdefault(kind, []).append(max(0.0, seconds - observing) / count)
+        of_kind.setdefault(kind, []).append((max(0.0, seconds - observing), count))
     return replace(
         given,
         observing=observing,
-        of_kind={kind: median(each) for kind, each in sorted(of_kind.items()) if len(each) >= ENOUGH},
+        of_kind={
+            kind: sum(seconds for seconds, _ in each) / sum(count for _, count in each)
+            for kind, each in sorted(of_kind.items())
+            if len(each) >= ENOUGH
+        },
         acting=acting / actions if actions else given.acting,
         asking=min(1.0, sum(each.total for each in commands.values()) / whole),
     )
