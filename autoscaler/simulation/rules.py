@@ -128,14 +128,16 @@ class Rule:
             self._sizes = {each.type.name: self._size_of(run, each.type) for each in self._all}
         self._acted = False
         self._forget_lost(run)
+        self._give_up(run)
         if not self._join(run) and self.offers:  # else the scheduler has not seen the new room yet
             self._limited = False
             self.launch(run)
         run.measures.limits(frozenset(("max_workers",) if self._limited else ()), run.now)
         due = self.leave(run)
+        dues = [due, *(machine.created + self.array.boot_timeout for machine in self._not_joined(run))]
         if run.engine.anything_waits:
-            due = min((at for at in (due, *self._dues(run)) if at is not None), default=None)
-        return due
+            dues += self._dues(run)
+        return min((at for at in dues if at is not None), default=None)
 
     def _dues(self, run: Simulation) -> Iterator[float]:
         """When a decision for what waits may be another one, though nothing else happens."""
@@ -187,6 +189,20 @@ class Rule:
         for host in [each for each in run.engine.hosts.values() if each.lost]:
             run.put_back([each.name for each in host.runs])
             run.remove(host.name)
+
+    def _give_up(self, run: Simulation) -> None:
+        """Machines that have not joined in time, as the autoscaler gives them up."""
+        for machine in self._not_joined(run):
+            if run.now - machine.created + FINEST >= self.array.boot_timeout:
+                self.give_back(run, machine)
+
+    def _not_joined(self, run: Simulation) -> list[Machine]:
+        hosts = run.engine.hosts
+        return [
+            machine
+            for machine in self.rented(run)
+            if (host := hosts.get(machine.worker.name or "")) is None or not host.heard
+        ]
 
     def _join(self, run: Simulation) -> bool:
         """Take the next step of each machine on its way in; returns whether one was put into service."""

@@ -10,6 +10,7 @@ import pytest
 
 from autoscaler.core.policy import Policy
 from autoscaler.simulation.cell import CellConfiguration
+from autoscaler.simulation.cloud import Delays
 from autoscaler.simulation.measures import Measures
 from autoscaler.simulation.results import document_of
 from autoscaler.simulation.run import Simulation
@@ -175,6 +176,18 @@ def test_a_worker_of_cloud_pipelines_rule_leaves_once_no_job_has_waited_for_the_
     first_leaves = min(at for at, _ in measures.removals_at)
     assert run.over
     assert 30.0 <= first_leaves - second_starts <= 35.0
+
+
+@pytest.mark.parametrize("name", ("one-per-job", "karpenter", "cloud-pipeline", "oracle", "static:2:m5.xlarge"))
+def test_a_machine_that_never_boots_is_given_up_and_another_one_comes(name: str) -> None:
+    policy = a_policy(hybrid=True, boot_timeout=300.0)
+    run = a_simulation(
+        jobs_of(4, slots=4, pe=LOCAL, seconds=600.0), policy, decider=a_rule(name, policy), delays=Delays(failing=0.5)
+    )
+    measures = run.run()
+    assert run.over
+    assert sum(measures.launched.values()) == sum(measures.removed.values()) > (2 if name.startswith("static") else 1)
+    assert measures.hours.boot < 20.0
 
 
 @pytest.mark.parametrize("name", ("static", "static:x", "static:2:nosuch.type", "static:1:m5.large:x", "bogus"))
