@@ -3,7 +3,7 @@ jobs changed, and of one before which nothing did.
 
 A loop of plain Python that always does the same is timed beside it in the same run, and each time is shown as a
 multiple of it too: so runs on different or busy machines compare. How many functions one more such pass calls depends
-on no machine. docs/decisions/0071, 0126 and 0132 have the figures of earlier code.
+on no machine. docs/decisions/0071, 0126, 0132 and 0151 have figures.
 
     python -m bench.plans [--json] [--runs N]
 """

@@ -19,6 +19,7 @@ from autoscaler.core.model.memory import Event
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.owners import main_owner
 from autoscaler.core.policy import CircuitBreaker, Limits, NodeArrayPolicy, Policy
+from autoscaler.core.readable.remembered import LastObjects
 from autoscaler.core.requests.arrays import GROUPS
 
 HOUR = 3600.0
@@ -141,6 +142,13 @@ def _greater(one: float | None, other: float | None) -> float | None:
 
 def most_of(launch: Launch) -> Usage:
     """The most that a launch may bring, whichever of its sets it gets."""
+    return _MOST_OF.value_of((launch.candidates,), lambda: _most_of(launch))
+
+
+_MOST_OF = LastObjects[Usage](2)
+
+
+def _most_of(launch: Launch) -> Usage:
     workers = max(candidate.workers for candidate in launch.candidates)
     cores = max(sum(offer.count * offer.type.vcpus for offer in candidate.offers) for candidate in launch.candidates)
     prices = [_price_of(candidate) for candidate in launch.candidates]

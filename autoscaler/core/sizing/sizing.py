@@ -308,7 +308,9 @@ def size_launch(
     if replacing is None and (budget := launch_context.keeps_to_cheapest(shortfall.needing)) is not None:
         sized, refused = _cheapest(sized, refused, budget)
     chosen = [proposal for proposal in sized if proposal.count]
-    verdicts = (*refused, *_verdicts(sized, wants, array.rules))
+    verdicts = _VERDICTS.of(
+        array.name, (sized, refused, wants, array.rules), lambda: (*refused, *_verdicts(sized, wants, array.rules))
+    )
     if not chosen:
         return ArrayLaunch(buckets=verdicts, note=_nothing_note(array, sized, refused, launch_context, wants))
     growth = _launch(array, chosen, reason, verdicts, launch_context, owner=owner)
@@ -325,6 +327,7 @@ def size_launch(
     return replace(growth, launch=launch, assigned=_assigned(problem, meant) if launch_context.policy.assigns else ())
 
 
+_VERDICTS = PerArguments[tuple[BucketVerdict, ...]](64)
 _ORDERED_FOR = LastObjects[tuple[OrderedFor, ...]](4)
 
 
