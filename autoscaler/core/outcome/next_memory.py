@@ -77,7 +77,7 @@ def next_memory(
 
 def _same(before: Mapping[str, WorkerNote], notes: Mapping[str, WorkerNote]) -> Mapping[str, WorkerNote]:
     """The notes that there were, if these are the same objects."""
-    same = same_objects([*before.values()], [*notes.values()]) and [*before] == [*notes]
+    same = bool(notes) and same_objects([*before.values()], [*notes.values()]) and [*before] == [*notes]
     return before if same else notes
 
 
