@@ -9,6 +9,7 @@ use this only if it gives no answer; `local` and `fake` rent out exactly these t
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -155,6 +156,9 @@ def _merged(offers: Mapping[str, Offer], text: str, file: str) -> dict[str, Offe
     types = document.get("types", {})
     if not isinstance(types, dict):
         raise SettingsError(f"the catalogue {file}: types must be a table of instance types")
+    for name in ("cloud", "region", "currency"):
+        if not isinstance(document.get(name, ""), str):
+            raise SettingsError(f"the catalogue {file}: {name} = {document[name]!r} is not a text")
     head = {name: str(value) for name, value in document.items() if name != "types"}
     merged = dict(offers)
     for name, figures in types.items():
@@ -173,6 +177,9 @@ def _offer(name: str, figures: Any, head: Mapping[str, str], known: Offer | None
     missing = [field for field in ("vcpus", "memory_gib") if known is None and not figures.get(field)]
     if missing:
         raise SettingsError(f"{where}: {' and '.join(missing)} must be given, above 0, for a new type")
+    nothing = [field for field in ("vcpus", "memory_gib") if figures.get(field) == 0]
+    if nothing:
+        raise SettingsError(f"{where}: {' and '.join(nothing)} must be above 0")
     base = _elsewhere(known, head) or Offer(InstanceType(name, family_of(name, head.get("cloud")), vcpus=0, memory=0))
     own: dict[str, Any] = {field: figures[field] for field in ("vcpus", "gpus", "arch") if field in figures}
     if "memory_gib" in figures:
@@ -193,7 +200,7 @@ def _elsewhere(known: Offer | None, head: Mapping[str, str]) -> Offer | None:
 def _fits(field: str, value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, _FIELDS[field]):
         return False
-    return not isinstance(value, int | float) or value >= 0
+    return not isinstance(value, int | float) or (value >= 0 and math.isfinite(value))
 
 
 def _known(given: Mapping[str, Any], known: Iterable[str], where: str) -> None:
