@@ -127,7 +127,7 @@ def command(
     Grid Engine and cloud are played in memory, at list prices. No cell, no cloud and no state is touched.
     """
     from autoscaler.report import SCHEMA
-    from autoscaler.simulation.candidates import try_policy
+    from autoscaler.simulation.candidates import refuse_unplayable, try_policy
     from autoscaler.simulation.past import backtest_of
     from autoscaler.simulation.scheduler_settings import as_configured
     from autoscaler.simulation.tables import backtest_block, comparison_blocks, csv_text
@@ -165,6 +165,8 @@ def command(
         raise SettingsError("--compare names nothing to try; leave it out to try the settings of today")
     if past is not None and candidates[0].name != TODAY:
         candidates = [candidate_of(invocation, TODAY, options), *(each for each in candidates if each.name != TODAY)]
+    for candidate in candidates:
+        refuse_unplayable(candidate, conditions)
     # One workload for all: what one policy could place on one host, all are asked to.
     one_host = options.one_host or min(largest_host(one.policy, one.buckets_in(conditions)) for one in candidates)
     same = simulated_alike(candidates)

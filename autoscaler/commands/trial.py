@@ -34,7 +34,7 @@ from autoscaler.commands._simulated import (
     tried,
     write_sections,
 )
-from autoscaler.commands._varied_settings import varied_settings
+from autoscaler.commands._varied_settings import VariedSetting, varied_settings
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.pass_listener import Pass, PassListener
 from autoscaler.errors import AutoscalerError, LockHeld, SettingsError
@@ -294,8 +294,8 @@ class _Trial:
         known = self._countable() if self.options.consumables else []
         for name in self.options.consumables:
             refuse_unknown_consumable(name, known)
-        for name in self.compared:
-            candidate_of(self.invocation, name, self.options)
+        for queue in self.queues:
+            self.candidates(queue)
 
     def _countable(self) -> list[str]:
         """Complexes of the cell that may be counted; as shipped where it does not answer, as for a report of what was
@@ -308,6 +308,32 @@ class _Trial:
             return [entry.name for entry in read_complexes(shown_by_qconf("-sc")).values() if is_countable(entry)]
         except AutoscalerError:
             return list(MEMORY_COMPLEXES)
+
+    def candidates(self, queue: str) -> list[Candidate]:
+        """What `--compare` names, for one queue. Raises SettingsError."""
+        from autoscaler.simulation.candidates import for_queue, refuse_unplayable
+
+        found = []
+        for name in self.compared:
+            candidate = candidate_of(self.invocation, name, self.options)
+            candidate = replace(candidate, policy=for_queue(candidate.policy, queue))
+            try:
+                refuse_unplayable(candidate, self.conditions)
+            except SettingsError as error:
+                raise SettingsError(f"--compare {name}, queue {queue}: {error}") from error
+            found.append(candidate)
+        return found
+
+    def varied(self, queue: str) -> Iterator[tuple[VariedSetting, Candidate]]:
+        """One setting changed at a time, but not to what the other settings do not allow, as no type to rent."""
+        from autoscaler.simulation.candidates import for_queue, refuse_unplayable
+
+        for one in varied_settings(self.invocation, queue):
+            with contextlib.suppress(SettingsError):
+                candidate = tried(f"{one.setting}={one.tried}", self.invocation, one.environ, self.options)
+                candidate = replace(candidate, policy=for_queue(candidate.policy, queue))
+                refuse_unplayable(candidate, self.conditions)
+                yield one, candidate
 
     def offers(self, queue: str) -> list[Bucket]:
         """What these settings may rent. Raises WorkloadError if that is nothing."""
@@ -417,12 +443,10 @@ class _Trial:
             told = report.told
             base = told["policy"] if told is not None else ALONE
             report.moves = scenarios.runs[base].measures if base in scenarios.runs else None
-            for name in self.compared:
-                candidate = candidate_of(self.invocation, name, self.options)
+            for candidate in self.candidates(queue):
                 own = max(largest_host(candidate.policy, candidate.buckets_in(self.conditions)), watched.largest)
-                scenarios.add(report, candidate, Scenario(name, own))
-            for varied in varied_settings(self.invocation, queue):
-                candidate = tried(f"{varied.setting}={varied.tried}", self.invocation, varied.environ, self.options)
+                scenarios.add(report, candidate, Scenario(candidate.name, own))
+            for varied, candidate in self.varied(queue):
                 document = scenarios.document(candidate, alone if base == ALONE else beside)
                 if document is not None:
                     report.changed.append(Changed(varied.setting, varied.now, varied.tried, document))

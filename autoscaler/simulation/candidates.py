@@ -15,6 +15,7 @@ from autoscaler.simulation.cloud import NAMES, Billing, Cloud, Delays
 from autoscaler.simulation.market import STILL, Market
 from autoscaler.simulation.planned import PlanDecider
 from autoscaler.simulation.results import Document, document_of
+from autoscaler.simulation.rules import Rule
 from autoscaler.simulation.run import EPOCH, Decider, PassDurations, Simulation
 from autoscaler.simulation.workload import Workload, WorkloadError
 
@@ -135,6 +136,13 @@ def try_policy(
     return document_of(candidate.name, simulation, least_price_a_core(offers), policy.currency, candidate.rule)
 
 
+def refuse_unplayable(candidate: Candidate, conditions: Conditions) -> None:
+    """Before anything is simulated. Raises WorkloadError if the candidate may rent nothing, or if its rule is wrong."""
+    offers = allowed_offers(candidate.policy, candidate.buckets_in(conditions))
+    if candidate.rule:
+        _rule(candidate, candidate.policy, offers)
+
+
 def _fresh(cell: CellConfiguration, policy: Policy) -> CellConfiguration:
     """The cell as such a policy is used with: its queue, and where workers get sequence numbers, the scheduler follows
     them.
@@ -156,6 +164,10 @@ def _fresh(cell: CellConfiguration, policy: Policy) -> CellConfiguration:
 def _decider(candidate: Candidate, policy: Policy, offers: Sequence[Bucket], workload: Workload) -> Decider:
     if not candidate.rule:
         return PlanDecider(policy, earlier=workload.earlier)
+    return _rule(candidate, policy, offers)
+
+
+def _rule(candidate: Candidate, policy: Policy, offers: Sequence[Bucket]) -> Rule:
     array = policy.node_arrays[0]
     return rule_of(candidate.rule, offers, array.limits.max_workers, array)
 

@@ -486,3 +486,13 @@ def test_all_records_of_accounting_are_played_or_counted(capsys: pytest.CaptureF
     document = json.loads(capsys.readouterr().out)
     assert document["policies"][0]["tasks"]["submitted"] == 8
     assert "Left out: lines that are no whole record (1)." in document["assumptions"]
+
+
+def test_what_cannot_be_compared_is_told_before_anything_is_simulated(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[Simulation] = []
+    monkeypatch.setattr(Stopper, "watch", lambda _, run: runs.append(run))
+    assert main(["simulate", "generated:5", "--compare", "today,static:2:m9.huge"]) == 2
+    assert "no offer of type m9.huge" in capsys.readouterr().err
+    assert runs == []

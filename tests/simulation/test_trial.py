@@ -648,6 +648,43 @@ def test_a_wrong_name_is_told_before_it_watches(cell: Invocation, capsys: pytest
     assert main(["trial", "--report", "--json"]) == 0, "nothing was forgotten"
 
 
+def test_what_cannot_be_compared_is_told_before_it_watches(
+    cell: Invocation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_HYBRID_FAMILY", "m5")
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_INSTANCE_TYPE", "")
+    assert main(["trial", "--anew", "--for", "1s", "--compare", "static:2:c5.large"]) == 2
+    assert "static:2:c5.large, queue main.q: " in capsys.readouterr().err
+    assert main(["trial", "--anew", "--for", "1s", "--compare", "CP_CAP_AUTOSCALE_HYBRID=false"]) == 2
+    assert "nothing can be rented" in capsys.readouterr().err
+    assert main(["trial", "--report", "--json"]) == 0, "nothing was forgotten"
+
+
+@pytest.mark.parametrize(
+    ("changed", "left_out"),
+    (
+        # Without a family it would need a type.
+        ({"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "", "CP_CAP_AUTOSCALE_HYBRID_FAMILY": "m5"}, "CP_CAP_AUTOSCALE_HYBRID"),
+        ({"CP_CAP_AUTOSCALE_WORKERS": "2", "CP_CAP_AUTOSCALE_MIN_WORKERS": "2"}, "CP_CAP_AUTOSCALE_WORKERS=1"),
+    ),
+    ids=("nothing to rent", "refused by another setting"),
+)
+def test_a_report_leaves_out_a_value_that_the_other_settings_do_not_allow(
+    cell: Invocation,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    changed: dict[str, str],
+    left_out: str,
+) -> None:
+    for name, value in changed.items():
+        monkeypatch.setenv(name, value)
+    assert main(["trial", "--report", "--json"]) == 0
+    tried = [f"{each['setting']}={each['tried']}" for each in json.loads(capsys.readouterr().out)["settings"]]
+    assert not [each for each in tried if each == left_out or each.startswith(f"{left_out}=")]
+    assert {"CP_CAP_AUTOSCALE_WORKERS=4" if "=" in left_out else "CP_CAP_AUTOSCALE_WORKERS=6"} <= {*tried}
+    assert len(tried) >= 7
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     ((("--for", "1h", "--days", "2"), "leave one out"), (("--report", "--page", "{}/no/trial.html"), "cannot write")),
