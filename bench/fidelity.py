@@ -36,7 +36,7 @@ from autoscaler.sge.accounting import JobEnd
 from autoscaler.sge.events import find_qevent
 from autoscaler.simulation.candidates import Candidate, Conditions, try_policy
 from autoscaler.simulation.cell import CellConfiguration, Weights
-from autoscaler.simulation.cloud import Delays
+from autoscaler.simulation.cloud import Billing, Delays
 from autoscaler.simulation.past import Past, backtest_of, durations_of, until_ordered
 from autoscaler.simulation.results import Document
 from autoscaler.simulation.run import PassDurations, Simulation
@@ -350,7 +350,7 @@ FIGURES = ("price", "worker_hours", "launches", "mean_wait_s", "median_wait_s", 
 
 
 def figures_of(past: Past) -> dict[str, float]:
-    happened = past.happened
+    happened = past.happened(Billing())
     last = max(end.ended_at or 0.0 for end in past.ends)
     return {**happened, "makespan_s": last - min(end.submitted_at for end in past.ends)}
 
@@ -406,7 +406,7 @@ def shaken(jobs: Sequence[WorkloadJob], number: int) -> list[WorkloadJob]:
 
 
 def simulated_figures(past: Past, document: Document) -> dict[str, float]:
-    return {**backtest_of(past, document)["simulated"], "makespan_s": document["makespan_s"]}
+    return {**backtest_of(past, document, Billing())["simulated"], "makespan_s": document["makespan_s"]}
 
 
 def mean_of(found: Sequence[Mapping[Any, float]]) -> dict[Any, float]:

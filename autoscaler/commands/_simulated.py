@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -521,6 +522,12 @@ class Stopper:
             self.asked, self._asked_at = True, time.monotonic()
         if self._running is not None:
             self._running.stop()
+
+
+def refuse_unwritable(file: Path | None) -> None:
+    """Raises SettingsError where what is asked for could not be written at the end."""
+    if file is not None and not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise SettingsError(f"cannot write {file}: choose a place that is yours to write")
 
 
 def write_page(

@@ -23,6 +23,7 @@ from autoscaler.commands._simulated import (
     conditions_of,
     in_force,
     largest_host,
+    refuse_unwritable,
     scheduler_of_cell,
     simulated_alike,
     workload_of,
@@ -146,6 +147,7 @@ def command(
             f"--last takes boots and failures as they were here, and {', '.join(given_delays)} would replace them; "
             "leave that out, or name an accounting file as WORKLOAD"
         )
+    refuse_unwritable(page)
     invocation = invocation if last is None else invocation.as_running
     options = in_force(invocation, options)
     conditions, past = conditions_of(options), None
@@ -185,7 +187,7 @@ def command(
                 *assumed(conditions, candidates, options),
                 *same,
             ]  # the same for all policies
-    backtest = None if past is None else backtest_of(past, documents[0])
+    backtest = None if past is None else backtest_of(past, documents[0], conditions.billing)
     if page is not None:
         write_page(page, documents, assumptions, backtest)
     if as_json:

@@ -26,6 +26,7 @@ from autoscaler.commands._simulated import (
     in_force,
     largest_host,
     policy_of,
+    refuse_unwritable,
     tried,
     workload_of,
 )
@@ -100,6 +101,8 @@ def command(
         raise SettingsError("name the FILE of a sweep; --example prints one")
     if sum(each is not None for each in (processes, jobs, scheduler)) > 1:
         raise SettingsError("--processes, --grid-engine and --scheduler exclude each other; name one")
+    refuse_unwritable(page)
+    refuse_unwritable(settings)
     sweep = read_sweep(file)
     search = _Search(invocation, sweep)
     with (

@@ -29,6 +29,7 @@ from autoscaler.commands._simulated import (
     largest_host,
     policy_of,
     refuse_unknown_consumable,
+    refuse_unwritable,
     scheduler_of_cell,
     shown_by_qconf,
     tried,
@@ -118,8 +119,7 @@ def command(
     _refuse_served(invocation)
     if lasts is not None and days is not None:
         raise SettingsError("--for and --days say the same: leave one out")
-    if page is not None and not os.access(page if page.exists() else page.parent, os.W_OK):
-        raise SettingsError(f"cannot write {page}: choose a place that is yours to write")
+    refuse_unwritable(page)
     options = in_force(invocation, SimulationOptions(catalog=catalog, boot=boot, consumables=consumables))
     trial = _Trial(invocation, options, core_price, compared(compare))
     trial.check()

@@ -16,7 +16,7 @@ from statistics import median, pstdev
 from autoscaler.core.model.cluster import short_name
 from autoscaler.sge.accounting import JobEnd, files_of
 from autoscaler.simulation.accounting import AccountingOptions, assumptions_of, ends_that_ran, job_of
-from autoscaler.simulation.cloud import Delays
+from autoscaler.simulation.cloud import Billing, Delays
 from autoscaler.simulation.measures import HOUR, quantile
 from autoscaler.simulation.results import Document
 from autoscaler.simulation.run import PassDurations
@@ -84,10 +84,9 @@ class Past:
         failing = sum(life.joined_at is None for life in ended) / len(ended) if ended else 0.0
         return replace(given, boot=boot, boots=by_type, spread=min(pstdev(off), 2.0), failing=failing)
 
-    @property
-    def happened(self) -> Document:
-        """The figures of the record, as those of a simulated policy are named. None: not known."""
-        paid = {life.worker_id: self._paid(life) for life in self.lives}
+    def happened(self, billing: Billing) -> Document:
+        """The figures of the record, billed and named as those of a simulated policy. None: not known."""
+        paid = {life.worker_id: self._paid(life, billing) for life in self.lives}
         prices = [life.price_per_hour for life in self.lives if paid[life.worker_id]]
         new = [end for end in self.ends if (end.started_at or 0.0) >= self.since]
         waits = sorted((end.started_at or 0.0) - max(end.submitted_at, self.since) for end in new)
@@ -104,9 +103,10 @@ class Past:
             "median_wait_s": quantile(waits, 0.5) if waits else None,
         }
 
-    def _paid(self, life: Lifetime) -> float:
+    def _paid(self, life: Lifetime, billing: Billing) -> float:
+        """Seconds that are billed, but those before the window."""
         end = self.until if life.ended_at is None else min(life.ended_at, self.until)
-        return max(0.0, end - max(life.created_at, self.since))
+        return max(0.0, life.created_at + billing.seconds(end - life.created_at) - max(life.created_at, self.since))
 
 
 def _boot_before(joined: float, durations: PassDurations) -> float:
@@ -200,9 +200,9 @@ def _ended_in(file: Path, since: float, until: float, left_out: Counter[str]) ->
 FIGURES = ("price", "worker_hours", "launches", "mean_wait_s", "median_wait_s")
 
 
-def backtest_of(past: Past, simulated: Document) -> Document:
-    """What happened beside what was simulated with the same settings, and how far they are apart: `error` as a share of
-    what happened.
+def backtest_of(past: Past, simulated: Document, billing: Billing) -> Document:
+    """What happened beside what was simulated with the same settings and this billing, and how far they are apart:
+    `error` as a share of what happened.
     """
     figures: Mapping[str, float | None] = {
         "price": None if simulated["unpriced_workers"] else simulated["price"],
@@ -211,7 +211,7 @@ def backtest_of(past: Past, simulated: Document) -> Document:
         "mean_wait_s": simulated["wait_s"]["mean"],
         "median_wait_s": simulated["wait_s"]["median"],
     }
-    happened = past.happened
+    happened = past.happened(billing)
     return {
         "since": past.since,
         "until": past.until,

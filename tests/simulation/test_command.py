@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,22 @@ def test_a_market_is_played_and_told(capsys: pytest.CaptureFixture[str], tmp_pat
 def test_bad_input_is_one_clear_error(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     assert main(["simulate", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    (
+        ("simulate", "generated:30", "--page"),
+        ("sweep", "nosuch.toml", "--page"),
+        ("sweep", "nosuch.toml", "--settings"),
+    ),
+)
+def test_a_file_that_cannot_be_written_at_the_end_is_refused_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: Sequence[str]
+) -> None:
+    monkeypatch.setattr(Simulation, "run", lambda _: pytest.fail("it was simulated"))
+    assert main([*arguments, str(tmp_path / "none" / "file")]) == 2
+    assert f"cannot write {tmp_path}/none/file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

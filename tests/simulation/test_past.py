@@ -18,7 +18,7 @@ from autoscaler.commands.main import main
 from autoscaler.core.model.fleet import MachineState, Worker
 from autoscaler.simulation.accounting import AccountingOptions
 from autoscaler.simulation.candidates import simulated
-from autoscaler.simulation.cloud import Cloud, Delays, Machine
+from autoscaler.simulation.cloud import Billing, Cloud, Delays, Machine
 from autoscaler.simulation.hosts import Run
 from autoscaler.simulation.past import ENOUGH, PASSES_ENOUGH, Past, durations_of, read_past
 from autoscaler.simulation.planned import PlanDecider
@@ -248,14 +248,31 @@ def test_a_job_that_ran_at_the_beginning_runs_on_and_its_wait_does_not_count(tmp
     first, second = past.workload(AccountingOptions(16))
     assert (first.submitted, first.seconds, first.is_counted) == (0.0, 2000.0, False)
     assert (second.submitted, second.seconds, second.is_counted) == (500.0, 400.0, True)
-    assert past.happened["mean_wait_s"] == 100.0
+    assert past.happened(Billing(0.0))["mean_wait_s"] == 100.0
 
 
 def test_workers_are_paid_for_within_the_window_alone(tmp_path: Path) -> None:
     past = past_of(tmp_path, [a_line(1, 1000, 1200, 4000)], since=2000.0, until=4000.0)
-    assert past.happened["worker_hours"] == pytest.approx(2000 / 3600)
-    assert past.happened["price"] == pytest.approx(0.1 * 2000 / 3600)
-    assert past.happened["launches"] == 0
+    assert past.happened(Billing(0.0))["worker_hours"] == pytest.approx(2000 / 3600)
+    assert past.happened(Billing(0.0))["price"] == pytest.approx(0.1 * 2000 / 3600)
+    assert past.happened(Billing(0.0))["launches"] == 0
+
+
+@pytest.mark.parametrize(
+    ("billing", "since", "seconds"),
+    (
+        (Billing(), 0.0, 60.0 + 4000.0),
+        (Billing(granularity=3600.0), 0.0, 3600.0 + 7200.0),
+        (Billing(granularity=3600.0), 2000.0, 6200.0),
+    ),
+)
+def test_what_happened_is_billed_as_what_is_simulated(
+    tmp_path: Path, billing: Billing, since: float, seconds: float
+) -> None:
+    short = a_life(number=2, created_at=1000.0, ended_at=1027.0)
+    past = past_of(tmp_path, [a_line(1, 1000, 1200, 4000)], a_life(), short, since=since)
+    assert past.happened(billing)["worker_hours"] == pytest.approx(seconds / 3600)
+    assert past.happened(billing)["price"] == pytest.approx(0.1 * seconds / 3600)
 
 
 def test_jobs_on_persistent_hosts_are_left_out_and_counted(tmp_path: Path) -> None:
