@@ -66,6 +66,7 @@ class Loop:
     """The last pass of a cell with 2,000 waiting jobs."""
 
     unobserved = ""
+    quiet_s = 0.0
 
     def __init__(self) -> None:
         outputs = generate(Mix(jobs=2000))

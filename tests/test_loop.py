@@ -413,15 +413,20 @@ def test_the_last_plan_and_the_reason_for_no_newer_one_are_available(one_host: W
         return nothing(snapshot)
 
     loop = start(one_host, decide=deciding)
-    loop.attach(last := LastDecision())
+    now = [0.0]
+    loop.attach(last := LastDecision(lambda: now[0]))
     before = last.seen
+    now[0] = 500.0
+    assert last.quiet_s == 500.0
     loop._guarded_pass()
+    assert last.quiet_s == 0.0
     first = last.seen
     assert first is not None
     assert (before, first[1], first[0].plan.memory.passes, last.unobserved) == (None, 1, 1, "")
     failing.append(True)
+    now[0] = 900.0
     loop._guarded_pass()
-    assert (last.seen is first, "qstat hangs" in last.unobserved) == (True, True)
+    assert (last.seen is first, "qstat hangs" in last.unobserved, last.quiet_s) == (True, True, 0.0)
     failing.clear()
     loop._guarded_pass()
     assert (last.seen is first, last.unobserved) == (False, "")

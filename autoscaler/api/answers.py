@@ -169,6 +169,11 @@ class LastPass(Protocol):
         """Why there was no observation since; '' if there was."""
         ...
 
+    @property
+    def quiet_s(self) -> float:
+        """Seconds for which no pass has begun, decided, ended or failed."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
@@ -217,10 +222,6 @@ class Answers:
     _names_at: float = -math.inf
     _own_names: OrderedDict[str, tuple[float, Mapping[int, str]]] = field(default_factory=OrderedDict)
     _ended: threading.Event = field(default_factory=threading.Event)
-    _began: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._began = self.clock()
 
     def answer(self, question: str, query: Mapping[str, str], asker: Asker) -> Reply:
         """The answer to `status`, `jobs` (running), `queue`, `waiting` (search, owner, code, first, last), `workers`,
@@ -362,26 +363,26 @@ class Answers:
         seen = None if decided is None else decided[0].snapshot.now
         if decided is None and self.stored:
             seen = self.store.memory.saved_at or None
-        late = self._late(seen)
+        late = self._late()
         head = {
             "answers": VERSION,
             "pass": None if decided is None else decided[1],
             "as_of": None if seen is None else datetime.fromtimestamp(seen, UTC).astimezone().isoformat(),
             "age_s": None if seen is None else round(max(self.clock() - seen, 0.0), 3),
-            "trouble": self.last_pass.unobserved or late,
+            "trouble": late or self.last_pass.unobserved,
             "for_all": for_all,
         }
         head |= ({"stored": True} if self.stored else {}) | ({"late": True} if late else {})
         return json.dumps(head, ensure_ascii=False).encode(errors="backslashreplace")[:-1]
 
-    def _late(self, seen: float | None) -> str:
-        """Since when the loop is stuck; '' if it is not. `seen`: when the last pass observed; None: none did yet."""
-        since, most = self._began if seen is None else seen, LATE + LATE_POLLS * self.polling_delay()
-        if self.stored or not self.polling_delay() or self.clock() - since <= most:
+    def _late(self) -> str:
+        """Since when the loop is stuck; '' if it is not. Passes that fail show that it is not."""
+        quiet, poll = self.last_pass.quiet_s, self.polling_delay()
+        if self.stored or not poll or quiet <= LATE + LATE_POLLS * poll:
             return ""
         return (
-            f"no pass has ended since {instant(since)}: the autoscaler hangs. `journalctl -u sge-autoscaler` says "
-            "where, `systemctl restart sge-autoscaler` starts it again"
+            f"no pass has begun or ended since {instant(self.clock() - quiet)}: the autoscaler hangs. "
+            "`journalctl -u sge-autoscaler` says where, `systemctl restart sge-autoscaler` starts it again"
         )
 
     def _body(self, question: _Question) -> bytes:

@@ -24,6 +24,7 @@ class NoPass:
     unobserved: str = ""
     """Why the autoscaler does not answer."""
     seen: None = None
+    quiet_s: float = 0.0
 
 
 @dataclass(slots=True)

@@ -52,6 +52,7 @@ class PublishedPass:
 
     seen: tuple[ObservedPlan, int] | None = None
     unobserved: str = ""
+    quiet_s: float = 0.0
 
 
 @dataclass
@@ -110,7 +111,7 @@ class Site:
         """A pass over this snapshot, stored as the loop does."""
         made = plan(snapshot)
         seen = ObservedPlan(snapshot, made, {}, None)
-        self.loop.seen = seen, made.memory.passes
+        self.loop.seen, self.loop.quiet_s = (seen, made.memory.passes), 0.0
         hosts = {host.name for host in snapshot.cluster.hosts}
         joined = [worker.id for worker in snapshot.fleet.workers if worker.name in hosts]
         self.store.history.note_workers(snapshot.fleet.workers, joined, snapshot.now, {}, "USD")

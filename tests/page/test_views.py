@@ -641,16 +641,18 @@ def test_an_autoscaler_that_makes_no_passes_any_more_is_said_to_hang(site: Site)
     site.answers.polling_delay = lambda: 30.0
     site.observe(a_snapshot(a_worker("w1")))
     browser = site.browser()
-    site.now[0] += 480.0  # an idle one makes a pass every six polls
+    site.loop.quiet_s = 480.0  # an idle one makes a pass every six polls
+    site.now[0] += 480.0
     assert browser.get("alive").status_code == 200
     assert "hangs" not in browser.text()
+    site.loop.quiet_s += 1.0
     site.now[0] += 1.0
     site.page.feed.publish()
     answer = browser.get("alive")
     assert answer.status_code == 504
-    assert answer.text.startswith(f"no pass has ended since {instant(NOW)}: the autoscaler hangs. `journalctl")
+    assert answer.text.startswith(f"no pass has begun or ended since {instant(NOW)}: the autoscaler hangs. `journalctl")
     for path in ("", "workers"):
-        assert "no pass has ended since" in browser.text(path), path
+        assert "no pass has begun or ended since" in browser.text(path), path
     assert "Needs attention" in browser.text()
     site.observe(a_snapshot(a_worker("w1"), now=site.now[0]))
     assert (browser.get("alive").status_code, browser.get("alive").text) == (200, "")
@@ -659,9 +661,20 @@ def test_an_autoscaler_that_makes_no_passes_any_more_is_said_to_hang(site: Site)
 def test_an_autoscaler_that_never_ended_a_pass_is_said_to_hang(site: Site) -> None:
     site.answers.polling_delay = lambda: 30.0
     assert site.browser().get("alive").status_code == 200
-    site.now[0] += 481.0
+    site.loop.quiet_s = 481.0
     site.page.feed.publish()
     assert site.browser().get("alive").status_code == 504
+
+
+def test_an_autoscaler_whose_passes_fail_does_not_hang(site: Site) -> None:
+    site.answers.polling_delay = lambda: 30.0
+    site.observe(a_snapshot(a_worker("w1")))
+    site.now[0] += 3600.0  # the last pass that observed
+    site.loop.unobserved, site.loop.quiet_s = "qstat did not answer", 30.0
+    browser = site.browser()
+    assert browser.get("alive").status_code == 200
+    assert "hangs" not in browser.text()
+    assert "qstat did not answer" in browser.text()
 
 
 def test_beside_an_older_autoscaler_a_view_says_what_to_do(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,7 @@ class Loop:
 
     seen: tuple[ObservedPlan, int] | None = None
     unobserved: str = ""
+    quiet_s: float = 0.0
 
     def observe(self, record: Path, number: int = 7) -> ObservedPlan:
         snapshot = read_record(record)

@@ -58,6 +58,7 @@ def answering(folder: Path) -> Iterator[Answers]:
     class Loop:
         seen = None
         unobserved = ""
+        quiet_s = 0.0
 
     store = Store.open(folder / "cell.sqlite")
     yield Answers(Loop(), store, dict)
